@@ -12,6 +12,7 @@ mod limits;
 mod log;
 mod outbox;
 mod template_memory;
+mod turns;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -22,11 +23,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use transom_engine::{Engine, JobControl};
+use transom_engine::{Engine, JobControl, TokenEvent};
 use transom_signals::{MemoryPressureListener, ThreadQos, set_thread_qos};
 
 use crate::frame::{self, FrameError, FrameReader};
-use crate::wire::{Command, PROTOCOL, Report};
+use crate::wire::{Command, JobId, PROTOCOL, Report};
 
 use engine_thread::EngineThread;
 use heartbeat::Heartbeat;
@@ -189,6 +190,14 @@ impl Shared {
                     silent_seconds: self.heartbeat.silent_seconds(),
                 });
             }
+        }
+    }
+
+    /// Reports an event of a job. Its end is reported as [`Report::JobEnded`].
+    fn report_event(&self, job: JobId, event: TokenEvent) {
+        if !matches!(event, TokenEvent::Finished { .. }) {
+            self.heartbeat.beat();
+            self.outbox.push(Report::Event { job, event });
         }
     }
 

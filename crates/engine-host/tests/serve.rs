@@ -5,126 +5,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
+#[path = "fixtures/child.rs"]
+mod child;
 #[path = "fixtures/engine.rs"]
 mod engine;
 
-use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-use transom_engine::{Engine, EngineError, FinishReason, Prompt, TokenEvent, Trim};
-use transom_engine_host::child;
-use transom_engine_host::frame::{self, FrameReader};
-use transom_engine_host::wire::{Command, JobId, JobSummary, PROTOCOL, Report};
+use transom_engine::{EngineError, FinishReason, Prompt, TokenEvent, Trim};
+use transom_engine_host::wire::{Command, JobId, Report};
 use transom_engine_host::{ThreadWorkers, WorkerEnd, WorkerReport, Workers};
 
+use child::{TestChild, is_job_end, pausing_engine, stop, summary};
 use engine::ModeEngine;
-
-/// The loop of a child on a thread, and the parent's end of its socket.
-struct TestChild {
-    stream: UnixStream,
-    frames: FrameReader<UnixStream>,
-    thread: JoinHandle<()>,
-}
-
-impl TestChild {
-    fn start(engine: ModeEngine) -> Self {
-        let (parent_end, child_end) = UnixStream::pair().unwrap();
-        let thread = std::thread::spawn(move || {
-            let engines: [Box<dyn Engine>; 1] = [Box::new(engine)];
-            child::serve(child_end, &engines, || {}).unwrap();
-        });
-        let mut child = Self {
-            frames: FrameReader::new(parent_end.try_clone().unwrap()),
-            stream: parent_end,
-            thread,
-        };
-        child.send(&Command::Hello { protocol: PROTOCOL });
-        assert_eq!(child.next(), Report::Hello { protocol: PROTOCOL });
-        child
-    }
-
-    fn loaded(engine: ModeEngine) -> Self {
-        let mut child = Self::start(engine);
-        child.send(&engine::load());
-        child.until(|report| matches!(report, Report::Loaded { .. }));
-        child
-    }
-
-    fn send(&mut self, command: &Command) {
-        frame::write(&mut self.stream, command).unwrap();
-    }
-
-    /// Returns the next report, except those that are sent without a command.
-    fn next(&mut self) -> Report {
-        loop {
-            match self.frames.read().unwrap().expect("a report") {
-                Report::Footprint { .. } | Report::MemoryNotice => {}
-                report => return report,
-            }
-        }
-    }
-
-    /// Returns all reports up to the first one that matches.
-    fn until(&mut self, predicate: impl Fn(&Report) -> bool) -> Vec<Report> {
-        let mut reports = vec![self.next()];
-        while !reports.last().is_some_and(&predicate) {
-            reports.push(self.next());
-        }
-        reports
-    }
-
-    /// Waits until everything sent so far was handled or queued. Returns the reports until then.
-    fn ping(&mut self) -> Vec<Report> {
-        self.send(&Command::Ping { nonce: 7 });
-        let mut reports = self.until(|report| matches!(report, Report::Pong { nonce: 7, .. }));
-        reports.pop();
-        reports
-    }
-
-    fn shut_down(self) {
-        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
-        self.thread.join().unwrap();
-    }
-}
-
-/// Creates an engine whose thread pauses after each event for which `pauses_at` is true. Returns a
-/// channel that tells of a pause, and one whose drop resumes it.
-fn pausing_engine(
-    mode: &str,
-    pauses_at: impl Fn(&TokenEvent) -> bool + Send + Sync + 'static,
-) -> (ModeEngine, Receiver<()>, Sender<()>) {
-    let (reached, is_reached) = channel();
-    let (resume, resumed) = channel();
-    let resumed = Mutex::new(resumed);
-    let engine = ModeEngine::hooked(mode, move |event| {
-        if event.is_some_and(&pauses_at) {
-            // Fails if the test has ended.
-            let _ = reached.send(());
-            let _ = resumed.lock().unwrap().recv();
-        }
-    });
-    (engine, is_reached, resume)
-}
-
-fn stop(job: u64, reason: FinishReason) -> Command {
-    Command::Stop {
-        job: Some(JobId(job)),
-        reason,
-    }
-}
-
-fn summary(reports: &[Report]) -> JobSummary {
-    match reports.last() {
-        Some(Report::JobEnded { result, .. }) => result.clone().unwrap(),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn is_job_end(report: &Report) -> bool {
-    matches!(report, Report::JobEnded { .. })
-}
 
 #[test]
 fn tokens_are_counted_even_if_they_do_not_fit_the_context() {

@@ -6,6 +6,7 @@
 //! decide how many positions a step computes. With log probabilities there are none, so the scores
 //! are those of the next token to return.
 
+use std::ops::DerefMut;
 use std::time::Instant;
 
 use transom_catalog::fit::llama::MAX_DRAFT;
@@ -13,15 +14,17 @@ use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, ResponseConstraint, Sampler, Scorer, Scores, Stats};
 
-use crate::session::{Session, SessionPrompt};
+use crate::session::Session;
 
-pub(crate) struct Decoder<'a> {
-    session: &'a mut Session,
+/// A response in progress. It owns or borrows its session and the state of speculative decoding.
+#[derive(Debug)]
+pub(crate) struct Decoder<S, P> {
+    session: S,
     sampler: Sampler,
     constraint: ResponseConstraint,
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
-    speculation: Option<&'a mut Speculation>,
+    speculation: Option<P>,
     options: DecodeOptions,
     /// The scores of the last sampled token.
     scores: Option<Scores>,
@@ -43,26 +46,29 @@ pub(crate) struct DecodeOptions {
     pub(crate) may_draft: bool,
 }
 
-impl<'a> Decoder<'a> {
-    /// Prepares a response, reusing the cached prefix of the prompt.
+impl<S, P> Decoder<S, P>
+where
+    S: DerefMut<Target = Session>,
+    P: DerefMut<Target = Speculation>,
+{
+    /// Prepares the response to `prompt`. `session` contains what it [reuses](Session::reuse) of it.
     pub(crate) fn new(
-        session: &'a mut Session,
-        speculation: Option<&'a mut Speculation>,
+        session: S,
+        speculation: Option<P>,
         sampler: Sampler,
         constraint: ResponseConstraint,
-        prompt: SessionPrompt<'_>,
+        prompt: &[u32],
         mut options: DecodeOptions,
-    ) -> Result<Self, EngineError> {
-        let n_cached = session.reuse(prompt)?;
+    ) -> Self {
         // Wrong draft tokens must be removed from the cache.
         let can_remove = !session.has_recurrent_state();
         let mut speculation = speculation.filter(|_| can_remove);
         options.may_draft &= can_remove;
         if let Some(speculation) = &mut speculation {
-            speculation.start(prompt.tokens);
+            speculation.start(prompt);
         }
-        Ok(Self {
-            n_cached,
+        Self {
+            n_cached: session.tokens().len(),
             session,
             sampler,
             constraint,
@@ -72,7 +78,24 @@ impl<'a> Decoder<'a> {
             pending: PendingTokens::default(),
             last: None,
             n_shifted: 0,
-        })
+        }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    pub(crate) fn speculation(&self) -> Option<&Speculation> {
+        self.speculation.as_deref()
+    }
+
+    /// Returns the session and the state of speculative decoding, after the response has ended.
+    pub(crate) fn into_parts(self) -> (S, Option<P>) {
+        (self.session, self.speculation)
     }
 
     /// Ensures that the context has space for one more token. Returns false if it is full.
@@ -178,7 +201,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
+impl<S, P> Decode for Decoder<S, P>
+where
+    S: DerefMut<Target = Session>,
+    P: DerefMut<Target = Speculation>,
+{
     fn n_cached(&self) -> usize {
         self.n_cached
     }
@@ -247,10 +274,8 @@ impl Decode for Decoder<'_> {
             speculation.release_drafter();
         }
     }
-}
 
-impl Drop for Decoder<'_> {
-    fn drop(&mut self) {
+    fn finish(&mut self) {
         // Waits: nothing may be freed or reused while the device still uses it.
         self.session.finish();
     }

@@ -7,7 +7,7 @@ use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
+    ModelInfo, ModelSource, OnDrop, Responses, SamplingParams, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
@@ -133,7 +133,8 @@ impl Engine for LlamaEngine {
             draft_weight_bytes,
             template,
             session,
-            speculation: speculation(draft),
+            responses: Responses::default(),
+            speculation: Some(Box::new(speculation(draft))),
             constraints: Constraints::default(),
             _trim_heap: OnDrop(trim_heap),
         }))

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation::{self, common_prefix_len};
+use transom_engine::generation::{self, Generation, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason,
     GenerationParams, JobControl, LoadedModel, MemoryUse, Message, ModelInfo, OnDrop,
-    OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, Role, Sampler,
-    SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Trim,
+    OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, ResponseId, Responses,
+    Role, Sampler, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -25,6 +25,9 @@ use crate::text::{self, Detokenizer};
 /// with Attention Sinks).
 const SINK_TOKENS: usize = 4;
 
+/// A response in progress.
+type Response = Generation<Decoder<Box<Session>, Box<Speculation>>, Detokenizer>;
+
 /// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
 pub(crate) struct LlamaModel {
@@ -32,8 +35,11 @@ pub(crate) struct LlamaModel {
     pub(crate) model: Rc<Model>,
     pub(crate) draft_weight_bytes: u64,
     pub(crate) template: Option<ChatTemplate>,
+    /// The session of the last response that has ended; empty while it is used by another response.
     pub(crate) session: Session,
-    pub(crate) speculation: Speculation,
+    pub(crate) responses: Responses<Response>,
+    /// `None` while a response uses it.
+    pub(crate) speculation: Option<Box<Speculation>>,
     pub(crate) constraints: Constraints,
     /// The last field, so that it is dropped after everything else is freed.
     pub(crate) _trim_heap: OnDrop,
@@ -144,18 +150,30 @@ impl LoadedModel for LlamaModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
+        generation::run(self, prompt, params, control, sink)
+    }
+
+    fn begin(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+    ) -> Result<Option<ResponseId>, EngineError> {
         params.validate(self.info.vocab_size)?;
         let start = Instant::now();
         let (prompt, scorer) = Scorer::new(prompt, params);
-        let prompt = &*prompt;
+        let prompt = prompt.into_owned();
         let n_prompt = prompt.tokens.len();
         let max_tokens = scorer.max_tokens(max_tokens(&self.info, n_prompt, params));
         let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
-        let speculation = params.may_speculate().then_some(&mut self.speculation);
-        let max_chunk = self.session.config().prefill_chunk;
-        let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
-        let session = &mut self.session;
+        let table = || Ok(text::token_table(self.model.vocab()));
+        let constraint = self.constraints.compile(
+            prompt.constraint(params)?,
+            prompt.starts_in_reasoning,
+            !prompt.continues_message,
+            table,
+        )?;
         let session_prompt = SessionPrompt {
             tokens: &prompt.tokens,
             conversation: params.conversation,
@@ -163,48 +181,71 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        let table = || Ok(text::token_table(self.model.vocab()));
-        let constraint = prompt.constraint(params)?;
-        let constraint = self.constraints.compile(
-            constraint,
-            prompt.starts_in_reasoning,
-            !prompt.continues_message,
-            table,
-        )?;
+        for response in self.responses.iter_mut() {
+            let running = response.decoder_mut().session_mut();
+            self.session.park_copy_of(running, &session_prompt);
+        }
+        self.session.reuse(session_prompt)?;
+        let mut next = self.session.sibling();
+        next.swap_parked(&mut self.session);
+        let session = Box::new(std::mem::replace(&mut self.session, next));
+        // Models with recurrent layers don't draft.
+        let may_speculate = params.may_speculate() && !session.has_recurrent_state();
+        let speculation = match may_speculate {
+            true => self.speculation.take(),
+            false => None,
+        };
+        let max_chunk = session.config().prefill_chunk;
         let check = constraint.check();
         let options = DecodeOptions {
             n_kept,
             scorer,
             may_draft: params.may_draft_forced(),
         };
-        let decoder = Decoder::new(
-            session,
-            speculation,
-            sampler,
-            constraint,
-            session_prompt,
-            options,
-        )?;
-        let detokenizer = Detokenizer::new(self.model.vocab());
+        let tokens = &prompt.tokens;
+        let decoder = Decoder::new(session, speculation, sampler, constraint, tokens, options);
         let job = generation::Job {
-            prompt,
-            params,
             max_tokens,
-            prefill_chunk,
-            start,
-            constraint: check.as_ref(),
+            prefill_chunk: params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk)),
+            constraint: check,
+            ..generation::Job::new(prompt, params, control, start)
         };
-        let (reason, stats) = generation::run(job, decoder, detokenizer, control, sink)?;
+        let detokenizer = Detokenizer::new(self.model.clone());
+        let response = Generation::new(job, decoder, detokenizer);
+        Ok(Some(self.responses.add(response)))
+    }
+
+    fn step(
+        &mut self,
+        id: ResponseId,
+        sink: &mut dyn TokenSink,
+    ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
+        let response = self.responses.get_mut(id)?;
+        self.session
+            .swap_parked(response.decoder_mut().session_mut());
+        let result = response.step(sink);
+        self.session
+            .swap_parked(response.decoder_mut().session_mut());
+        let Some(end) = result.transpose() else {
+            return Ok(None);
+        };
+        if let Some(ended) = self.responses.remove(id) {
+            let (session, speculation) = ended.into_decoder().into_parts();
+            self.session.replace(*session);
+            self.speculation = self.speculation.take().or(speculation);
+        }
+        let (reason, stats) = end?;
         let stats = Stats {
-            peak_memory_bytes: self.memory().peak_bytes,
+            peak_memory_bytes: self.responses.peak_of_one(self.memory().peak_bytes),
             ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
-        Ok((reason, stats))
+        Ok(Some((reason, stats)))
     }
 
     fn trim(&mut self, trim: Trim) -> u64 {
-        let of_draft = self.speculation.release_drafter();
+        let speculation = self.speculation.as_mut();
+        let of_draft = speculation.map_or(0, |speculation| speculation.release_drafter());
         of_draft
             + match trim {
                 Trim::KeepConversation => self.session.release_parked(),
@@ -218,11 +259,15 @@ impl LoadedModel for LlamaModel {
     }
 
     fn memory(&self) -> MemoryUse {
-        let drafter = self.speculation.drafter();
+        let running = || self.responses.iter().map(Generation::decoder);
+        let mut speculation = running().filter_map(Decoder::speculation);
+        let speculation = self.speculation.as_deref().or_else(|| speculation.next());
+        let drafter = speculation.and_then(Speculation::drafter);
         let of_draft = drafter.map_or(0, |drafter| drafter.kv_cache_bytes());
+        let of_running = running().map(|decoder| decoder.session().cache_bytes());
         let in_use = MemoryUse {
             weight_bytes: self.model.n_bytes() + self.draft_weight_bytes,
-            kv_cache_bytes: self.session.cache_bytes() + of_draft,
+            kv_cache_bytes: self.session.cache_bytes() + of_running.sum::<u64>() + of_draft,
             parked_bytes: self.session.parked_bytes(),
             ..MemoryUse::default()
         };

@@ -457,6 +457,7 @@ mod conversation;
 mod parked;
 mod saved;
 mod search;
+mod together;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use transom_catalog::KvType;
 use transom_catalog::test_support::{Quantization, TinyModel};
-use transom_engine::generation::{Decode, NextToken};
+use transom_engine::generation::{Decode, NextToken, Prefill};
+use transom_engine::speculation::Speculation;
 use transom_engine::{
     ConversationId, JobControl, ModelInfo, ResponseConstraint, Sampler, SamplingParams,
     SavedConversation,
@@ -214,17 +215,25 @@ pub(crate) fn answer(
     let mut decoder = decoder(session, prompt);
     let control = JobControl::new();
     let n_cached = decoder.n_cached();
-    let read = decoder.prefill(prompt.tokens, 100, &control, |_, _| Ok(()));
-    read.expect("the prompt is read");
+    let mut prefill = Prefill::new(&mut decoder, prompt.tokens);
+    while !prefill.is_done() {
+        let is_read = prefill.step(&mut decoder, prompt.tokens, 100, &control);
+        assert_eq!(is_read, Ok(true));
+    }
     let tokens = (0..n_tokens).map(|at| match decoder.next(n_tokens - at, &control) {
         Ok(NextToken::Token(token)) => token,
         other => panic!("{other:?} instead of token {at}"),
     });
-    (tokens.collect(), n_cached)
+    let tokens = tokens.collect();
+    decoder.finish();
+    (tokens, n_cached)
 }
 
 /// Creates a greedy decoder that shifts a full context.
-pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -> Decoder<'a> {
+pub(crate) fn decoder<'a>(
+    session: &'a mut Session,
+    prompt: SessionPrompt<'_>,
+) -> Decoder<&'a mut Session, &'a mut Speculation> {
     let params = SamplingParams {
         temperature: 0.0,
         ..SamplingParams::default()
@@ -235,8 +244,8 @@ pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -
         ..DecodeOptions::default()
     };
     let constraint = ResponseConstraint::default();
-    let decoder = Decoder::new(session, None, sampler, constraint, prompt, options);
-    decoder.expect("there is memory")
+    session.reuse(prompt).expect("there is memory");
+    Decoder::new(session, None, sampler, constraint, prompt.tokens, options)
 }
 
 /// Returns the logits after `tokens`, computed from the start.

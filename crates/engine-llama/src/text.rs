@@ -1,13 +1,14 @@
 //! Reads the chat template of a file, and detokenizes with its tokenizer.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use transom_engine::generation::Detokenize;
 use transom_engine::text::REASONING_MARKERS;
 use transom_engine::{ChatTemplate, EngineError, TokenTable, TokenText};
 
 use crate::files::ModelFiles;
-use crate::native::Vocab;
+use crate::native::{Model, Vocab};
 
 /// Compiles the chat template of a file; `None` if it has none.
 ///
@@ -27,15 +28,10 @@ pub(crate) fn chat_template(
 
 /// Returns the bytes of all tokens, as [`Detokenizer`] writes them within a text.
 pub(crate) fn token_table(vocab: Vocab<'_>) -> TokenTable {
-    let detokenizer = Detokenizer {
-        vocab,
-        is_at_start: false,
-        bytes: Vec::new(),
-    };
     let text = |token| {
         let mut bytes = Vec::new();
         if !vocab.is_control(token) {
-            detokenizer.write(token, &mut bytes);
+            write(vocab, token, false, &mut bytes);
         }
         match bytes.is_empty() {
             true => TokenText::Special(vocab.spelling(token).unwrap_or_default()),
@@ -52,51 +48,51 @@ pub(crate) fn token_table(vocab: Vocab<'_>) -> TokenTable {
     }
 }
 
+/// Appends the bytes of the next token. Control tokens have none, except reasoning markers. The leading
+/// space of the first token (`is_at_start`) belongs to the prompt.
+fn write(vocab: Vocab<'_>, token: u32, is_at_start: bool, bytes: &mut Vec<u8>) {
+    let is_marker = || {
+        let spelling = vocab.spelling(token);
+        spelling.is_some_and(|text| REASONING_MARKERS.contains(&text.as_str()))
+    };
+    let special = vocab.is_control(token) && is_marker();
+    vocab.piece(token, is_at_start, special, bytes);
+}
+
 #[derive(Debug)]
-pub(crate) struct Detokenizer<'a> {
-    vocab: Vocab<'a>,
-    /// True if the next token is the first, whose leading space belongs to the prompt.
+pub(crate) struct Detokenizer {
+    model: Rc<Model>,
+    /// True if the next token is the first.
     is_at_start: bool,
     bytes: Vec<u8>,
 }
 
-impl<'a> Detokenizer<'a> {
-    pub(crate) fn new(vocab: Vocab<'a>) -> Self {
+impl Detokenizer {
+    pub(crate) fn new(model: Rc<Model>) -> Self {
         Self {
-            vocab,
-            is_at_start: vocab.is_sentencepiece(),
+            is_at_start: model.vocab().is_sentencepiece(),
+            model,
             bytes: Vec::new(),
         }
     }
-
-    /// Appends the bytes of the next token. Control tokens have none, except reasoning markers.
-    fn write(&self, token: u32, bytes: &mut Vec<u8>) {
-        let is_marker = || {
-            let spelling = self.vocab.spelling(token);
-            spelling.is_some_and(|text| REASONING_MARKERS.contains(&text.as_str()))
-        };
-        let special = self.vocab.is_control(token) && is_marker();
-        self.vocab.piece(token, self.is_at_start, special, bytes);
-    }
 }
 
-impl Detokenize for Detokenizer<'_> {
+impl Detokenize for Detokenizer {
     fn is_end(&self, token: u32) -> bool {
-        self.vocab.is_end(token)
+        self.model.vocab().is_end(token)
     }
 
     fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        self.write(token, &mut bytes);
-        self.is_at_start &= bytes.is_empty();
-        self.bytes = bytes;
+        self.bytes.clear();
+        let vocab = self.model.vocab();
+        write(vocab, token, self.is_at_start, &mut self.bytes);
+        self.is_at_start &= self.bytes.is_empty();
         Cow::Borrowed(&self.bytes)
     }
 
     fn peek(&self, token: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.write(token, &mut bytes);
+        write(self.model.vocab(), token, self.is_at_start, &mut bytes);
         bytes
     }
 }

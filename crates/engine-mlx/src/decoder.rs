@@ -16,6 +16,10 @@
 //!
 //! Rule: no session keeps an array of a failed step.
 
+mod parts;
+
+use std::ops::DerefMut;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mlx_rs::error::Exception;
@@ -24,7 +28,7 @@ use mlx_rs::{Array, Dtype};
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{
-    ConversationId, EngineError, JobControl, ParkedState, ResponseConstraint, Scorer, Scores, Stats,
+    EngineError, JobControl, ParkedState, ResponseConstraint, Scorer, Scores, Stats,
 };
 
 use crate::error::{MlxResult, StepError};
@@ -34,15 +38,16 @@ use crate::ops::{slice_axis, synchronize};
 use crate::sampler::Sampler;
 use crate::session::Session;
 use crate::sessions::Sessions;
+pub(crate) use parts::ResponseOptions;
 
-/// A response in progress. Dropping it waits for the device and leaves the sessions consistent.
-pub(crate) struct Decoder<'a> {
-    transformer: &'a Transformer,
-    sessions: &'a mut Sessions,
+/// A response in progress. It owns or borrows its sessions and the state of speculative decoding.
+pub(crate) struct Decoder<S, P> {
+    transformer: Rc<Transformer>,
+    sessions: S,
     sampler: Sampler,
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
-    speculation: Option<&'a mut Speculation>,
+    speculation: Option<P>,
     scorer: Scorer,
     constraint: ResponseConstraint,
     /// How many tokens that the constraint forces a step may verify; 0 if steps over several tokens
@@ -74,22 +79,16 @@ enum Newest {
     Logits(Array),
 }
 
-/// What a response needs besides its prompt.
-pub(crate) struct ResponseOptions {
-    pub(crate) sampler: Sampler,
-    pub(crate) constraint: ResponseConstraint,
-    /// How many tokens that the constraint forces a step may verify.
-    pub(crate) max_forced: usize,
-    pub(crate) conversation: Option<ConversationId>,
-    pub(crate) scorer: Scorer,
-}
-
-impl<'a> Decoder<'a> {
+impl<S, P> Decoder<S, P>
+where
+    S: DerefMut<Target = Sessions>,
+    P: DerefMut<Target = Speculation>,
+{
     /// Prepares the response to `prompt`, of which the longest cached prefix is reused.
     pub(crate) fn new(
-        transformer: &'a Transformer,
-        sessions: &'a mut Sessions,
-        speculation: Option<&'a mut Speculation>,
+        transformer: Rc<Transformer>,
+        mut sessions: S,
+        speculation: Option<P>,
         prompt: &[u32],
         options: ResponseOptions,
     ) -> Self {
@@ -100,7 +99,7 @@ impl<'a> Decoder<'a> {
             conversation,
             scorer,
         } = options;
-        let n_cached = sessions.reuse(prompt, conversation, transformer);
+        let n_cached = sessions.reuse(prompt, conversation, &transformer);
         // Wrong draft tokens must be removed from the caches.
         let can_remove = !sessions.current.has_states();
         let mut speculation = speculation.filter(|_| can_remove);
@@ -367,7 +366,7 @@ impl<'a> Decoder<'a> {
     /// Replaces the current session after a failed step: its caches consist of arrays that were
     /// never computed, and using one would run the failed step again.
     fn reset_session(&mut self) {
-        self.sessions.current = Session::new(self.transformer);
+        self.sessions.current = Session::new(&self.transformer);
     }
 
     /// Queues the step that processes the known token `last`, and returns the token that it samples.
@@ -418,7 +417,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
+impl<S, P> Decode for Decoder<S, P>
+where
+    S: DerefMut<Target = Sessions>,
+    P: DerefMut<Target = Speculation>,
+{
     fn n_cached(&self) -> usize {
         self.n_cached
     }
@@ -469,17 +472,8 @@ impl Decode for Decoder<'_> {
         }
         release_unused_memory();
     }
-}
 
-/// Waits for a token `[1]` and returns its id.
-pub(crate) fn token_id(token: &Array) -> MlxResult<u32> {
-    token
-        .try_item_exact::<u32>()
-        .map_err(|error| Exception::custom(error.to_string()))
-}
-
-impl Drop for Decoder<'_> {
-    fn drop(&mut self) {
+    fn finish(&mut self) {
         // Nothing may be freed or reused while the device works on it.
         self.newest = Newest::Nothing;
         if let Err(error) = synchronize() {
@@ -488,6 +482,13 @@ impl Drop for Decoder<'_> {
         }
         self.sessions.current.drop_unrecorded();
     }
+}
+
+/// Waits for a token `[1]` and returns its id.
+pub(crate) fn token_id(token: &Array) -> MlxResult<u32> {
+    token
+        .try_item_exact::<u32>()
+        .map_err(|error| Exception::custom(error.to_string()))
 }
 
 #[cfg(test)]

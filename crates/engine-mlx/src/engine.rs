@@ -1,12 +1,13 @@
 //! Loads a model folder as an [`MlxModel`].
 
 use std::path::Path;
+use std::rc::{Rc, Weak};
 
 use transom_catalog::fit::mlx;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel,
-    MemoryNeed, ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
+    MemoryNeed, ModelInfo, ModelSource, OnDrop, Responses, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;
@@ -101,13 +102,15 @@ impl MlxEngine {
         info.log_loaded();
         Ok(MlxModel {
             sessions,
-            speculation: speculation(&step_widths, draft),
+            responses: Responses::default(),
+            wired: Weak::new(),
+            speculation: speculation(&step_widths, draft).map(Box::new),
             max_step_width: step_widths.last().copied().unwrap_or(0),
             constraints: Constraints::default(),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,
-            transformer,
+            transformer: Rc::new(transformer),
             embedder,
             prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
             wired_limit: compute.wired_limit(),

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::rc::{Rc, Weak};
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation::{self, Detokenize};
+use transom_engine::generation::{self, Detokenize, Generation};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError,
     FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop,
-    OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt, SavableCache,
-    SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim, embedding,
+    OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt, ResponseId, Responses,
+    SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
+    embedding,
 };
 
 use crate::decoder::{Decoder, ResponseOptions};
@@ -28,16 +30,21 @@ pub struct MlxModel {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) end_tokens: Vec<u32>,
-    pub(crate) transformer: Transformer,
+    pub(crate) transformer: Rc<Transformer>,
     /// `None` if the model generates text.
     pub(crate) embedder: Option<Embedder>,
     pub(crate) prefill_chunk: usize,
     /// Bytes that may be wired while a response runs.
     pub(crate) wired_limit: usize,
     pub(crate) weight_bytes: u64,
+    /// Those of the last response that has ended; their current one is empty while another response uses
+    /// it.
     pub(crate) sessions: Sessions,
-    /// `None` if no step width pays on this device.
-    pub(crate) speculation: Option<Speculation>,
+    pub(crate) responses: Responses<Response>,
+    /// That of the responses in progress.
+    pub(crate) wired: Weak<WiredMemory>,
+    /// `None` if no step width pays on this device, and while a response uses it.
+    pub(crate) speculation: Option<Box<Speculation>>,
     /// The most tokens that a step may verify; 0 if it does not pay.
     pub(crate) max_step_width: usize,
     pub(crate) constraints: Constraints,
@@ -45,12 +52,19 @@ pub struct MlxModel {
     pub(crate) _release: OnDrop,
 }
 
-struct ResponseText<'a> {
-    detokenizer: Detokenizer<'a>,
-    end_tokens: &'a [u32],
+/// A response in progress.
+pub(crate) struct Response {
+    generation: Generation<Decoder<Box<Sessions>, Box<Speculation>>, ResponseText>,
+    /// Dropped after the generation, when the device is idle.
+    _wired: Rc<WiredMemory>,
 }
 
-impl Detokenize for ResponseText<'_> {
+struct ResponseText {
+    detokenizer: Detokenizer,
+    end_tokens: Vec<u32>,
+}
+
+impl Detokenize for ResponseText {
     fn is_end(&self, token: u32) -> bool {
         self.end_tokens.contains(&token)
     }
@@ -133,27 +147,34 @@ impl LoadedModel for MlxModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
+        generation::run(self, prompt, params, control, sink)
+    }
+
+    fn begin(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+    ) -> Result<Option<ResponseId>, EngineError> {
         let info = &self.info;
         params.validate(info.vocab_size)?;
         let start = Instant::now();
         let (prompt, scorer) = Scorer::new(prompt, params);
-        let prompt = &*prompt;
+        let prompt = prompt.into_owned();
         let n_free = info.context_length.saturating_sub(prompt.tokens.len());
         let chunk = self.prefill_chunk;
         let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
-        let speculation = self.speculation.as_mut();
-        let speculation = speculation.filter(|_| params.may_speculate());
         let max_tokens = params.max_tokens.unwrap_or(n_free).min(n_free);
         let max_tokens = scorer.max_tokens(max_tokens);
-        // Dropped after the decoder, when the device is idle.
-        let _wired = WiredMemory::new(self.wired_limit);
+        let wired = self.wired.upgrade();
+        let wired = wired.unwrap_or_else(|| Rc::new(WiredMemory::new(self.wired_limit)));
+        self.wired = Rc::downgrade(&wired);
         let table = || {
             let end_tokens = self.end_tokens.clone();
             self.tokenizer.token_table(info.vocab_size, end_tokens)
         };
-        let constraint = prompt.constraint(params)?;
         let constraint = self.constraints.compile(
-            constraint,
+            prompt.constraint(params)?,
             prompt.starts_in_reasoning,
             !prompt.continues_message,
             table,
@@ -169,28 +190,69 @@ impl LoadedModel for MlxModel {
             conversation: params.conversation,
             scorer,
         };
+        // Models with recurrent layers don't draft.
+        let may_speculate = params.may_speculate() && !self.sessions.current.has_states();
+        let speculation = match may_speculate {
+            true => self.speculation.take(),
+            false => None,
+        };
         let tokens = &prompt.tokens;
-        let sessions = &mut self.sessions;
-        let decoder = Decoder::new(&self.transformer, sessions, speculation, tokens, options);
+        for response in self.responses.iter() {
+            let running = response.generation.decoder().sessions();
+            self.sessions.copy_from(running, tokens);
+        }
+        let idle = Sessions::new(&self.transformer, 0);
+        let sessions = Box::new(std::mem::replace(&mut self.sessions, idle));
+        let transformer = self.transformer.clone();
+        let mut decoder = Decoder::new(transformer, sessions, speculation, tokens, options);
+        self.sessions.swap_parked(decoder.sessions_mut());
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),
-            end_tokens: &self.end_tokens,
+            end_tokens: self.end_tokens.clone(),
         };
         let job = generation::Job {
-            prompt,
-            params,
             max_tokens,
             prefill_chunk: params.prefill_chunk.map_or(chunk, |n| n.min(chunk)),
-            start,
-            constraint: check.as_ref(),
+            constraint: check,
+            ..generation::Job::new(prompt, params, control, start)
         };
-        let (reason, stats) = generation::run(job, decoder, text, control, sink)?;
+        Ok(Some(self.responses.add(Response {
+            generation: Generation::new(job, decoder, text),
+            _wired: wired,
+        })))
+    }
+
+    fn step(
+        &mut self,
+        id: ResponseId,
+        sink: &mut dyn TokenSink,
+    ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
+        let is_alone = self.responses.iter().count() == 1;
+        let generation = &mut self.responses.get_mut(id)?.generation;
+        if !is_alone {
+            generation.decoder_mut().resume();
+        }
+        self.sessions
+            .swap_parked(generation.decoder_mut().sessions_mut());
+        let result = generation.step(sink);
+        self.sessions
+            .swap_parked(generation.decoder_mut().sessions_mut());
+        let Some(end) = result.transpose() else {
+            return Ok(None);
+        };
+        if let Some(ended) = self.responses.remove(id) {
+            let (sessions, speculation) = ended.generation.into_decoder().into_parts();
+            self.sessions.replace(*sessions);
+            self.speculation = self.speculation.take().or(speculation);
+        }
+        let (reason, stats) = end?;
+        let peak_bytes = mlx_rs::memory::peak_memory().during("memory")? as u64;
         let stats = Stats {
-            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            peak_memory_bytes: self.responses.peak_of_one(peak_bytes),
             ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
-        Ok((reason, stats))
+        Ok(Some((reason, stats)))
     }
 
     fn embed(
@@ -234,11 +296,19 @@ impl LoadedModel for MlxModel {
     }
 
     fn memory(&self) -> MemoryUse {
-        let drafter = self.speculation.as_ref().and_then(Speculation::drafter);
+        let running = || {
+            self.responses
+                .iter()
+                .map(|response| response.generation.decoder())
+        };
+        let mut speculation = running().filter_map(Decoder::speculation);
+        let speculation = self.speculation.as_deref().or_else(|| speculation.next());
+        let drafter = speculation.and_then(Speculation::drafter);
         let of_draft = drafter.map_or(0, |drafter| drafter.kv_cache_bytes());
+        let of_running = running().map(|decoder| decoder.sessions().current.bytes());
         MemoryUse {
             weight_bytes: self.weight_bytes,
-            kv_cache_bytes: self.sessions.current.bytes() + of_draft,
+            kv_cache_bytes: self.sessions.current.bytes() + of_running.sum::<u64>() + of_draft,
             parked_bytes: self.sessions.parked_bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,

@@ -1,7 +1,11 @@
 //! The sessions of a model: that of the current conversation, and those that are parked.
 //!
-//! Rule: parked sessions are never changed, so they contain only arrays of completed steps.
+//! While several responses are generated in turns, each has sessions with its own conversation.
+//!
+//! Rule: parked sessions are never changed, so they contain only arrays of completed steps. They belong
+//! to the model: they are in the sessions that are being used, and in the idle ones between two steps.
 
+use transom_engine::parked::FEW_TOKENS;
 use transom_engine::{ConversationId, Parked, ParkedState};
 
 use crate::nn::Transformer;
@@ -76,6 +80,39 @@ impl Sessions {
     pub(crate) fn park_current(&mut self, transformer: &Transformer) {
         let former = std::mem::replace(&mut self.current, Session::new(transformer));
         self.park(former);
+    }
+
+    /// Exchanges the parked sessions.
+    pub(crate) fn swap_parked(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.parked, &mut other.parked);
+    }
+
+    /// Replaces the current session by that of a response that has ended, and parks the former one. It
+    /// has another conversation if a response began and ended meanwhile.
+    pub(crate) fn replace(&mut self, ended: Self) {
+        let former = std::mem::replace(&mut self.current, ended.current);
+        self.park(former);
+    }
+
+    /// Copies what `prompt` reuses of the conversation of `running`, a response in progress, if that is
+    /// more than of every other conversation. The current one is parked.
+    pub(crate) fn copy_from(&mut self, running: &Self, prompt: &[u32]) {
+        let reusable = |session: &Session| session.reusable_tokens(prompt);
+        let of_parked = self.parked.iter().map(reusable).max();
+        let best = of_parked.unwrap_or(0).max(reusable(&self.current));
+        let n_reused = reusable(&running.current);
+        if n_reused <= best + FEW_TOKENS {
+            return;
+        }
+        match running.current.fork(n_reused) {
+            Ok(copy) => {
+                let former = std::mem::replace(&mut self.current, copy);
+                self.park(former);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the KV cache of a response in progress was not copied");
+            }
+        }
     }
 
     /// Drops all sessions but the current one.

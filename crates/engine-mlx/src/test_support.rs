@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use mlx_rs::{Device, Dtype, ops};
 use tempfile::TempDir;
@@ -60,6 +61,12 @@ pub(crate) fn load_draft(name: &str) -> DraftModel {
     let loaded = draft::load(vocabulary, &limits, dense_limit_bytes(), &JobControl::new());
     let draft = loaded.expect("the load is not canceled");
     draft.unwrap_or_else(|| panic!("{name} cannot draft")).model
+}
+
+/// Returns the embedding of a model that generates no response.
+pub(crate) fn embedding_of(model: &mut MlxModel) -> &mut Matrix {
+    let transformer = Rc::get_mut(&mut model.transformer);
+    &mut transformer.expect("no response is generated").embedding
 }
 
 /// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.

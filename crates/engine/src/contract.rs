@@ -15,6 +15,7 @@ use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::job_control::JobControl;
 use crate::model_info::ModelInfo;
 use crate::request::{GenerationParams, PreparedPrompt, Prompt};
+use crate::responses::ResponseId;
 use crate::saved::SavableCache;
 
 /// The files of a model: a folder in the Hugging Face layout, or a GGUF file.
@@ -133,6 +134,40 @@ pub trait LoadedModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError>;
+
+    /// Begins a response that is generated in steps, in turns with other responses of this model; each
+    /// has a KV cache of its own. `None` if the model generates one response at a time, with
+    /// [`LoadedModel::generate`], as by default.
+    ///
+    /// While responses are in progress, only [`LoadedModel::info`], [`LoadedModel::prepare`],
+    /// [`LoadedModel::count_tokens`], [`LoadedModel::memory`], the restoring of a saved conversation,
+    /// and this pair of methods may be called. Dropping the model ends all of them.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`], and [`EngineError::Backend`] if there is not enough memory.
+    fn begin(
+        &mut self,
+        _: &PreparedPrompt,
+        _: &GenerationParams,
+        _: &JobControl,
+    ) -> Result<Option<ResponseId>, EngineError> {
+        Ok(None)
+    }
+
+    /// Computes the next step of a response, a part of its prompt or a token, and reports to `sink`
+    /// the events of [`LoadedModel::generate`]. Returns the end of the response, if this step was the
+    /// last one.
+    ///
+    /// # Errors
+    /// Those of [`LoadedModel::generate`]; the response has ended then.
+    fn step(
+        &mut self,
+        _: ResponseId,
+        _: &mut dyn TokenSink,
+    ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
+        let reason = "this model generates one response at a time";
+        Err(EngineError::backend("generating", reason))
+    }
 
     /// Embeds each input, in order, and reports to `sink` on the calling thread. A job that was
     /// stopped returns `Ok` with [`JobControl::stop_reason`]; the remaining inputs have no vector.

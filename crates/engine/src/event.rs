@@ -187,7 +187,8 @@ pub struct Stats {
     /// Time from the first generated token to the last.
     #[serde(rename = "decode_time_seconds", with = "crate::serde_seconds")]
     pub decode_time: Duration,
-    /// Peak memory of the engine in bytes since the start of the load.
+    /// Peak memory of the engine in bytes since the start of the load; 0 if it is not known, as after
+    /// several responses were generated at the same time.
     pub peak_memory_bytes: u64,
 }
 

@@ -1,23 +1,25 @@
-//! The generation loop: prefill, then one token after another, with text and statistics.
+//! The generation of a response in steps: prefill, then one token after another, with text and
+//! statistics.
 //!
-//! Both engines run this loop around their own decoder, so order, finish reasons and counts are the
+//! Both engines run these steps around their own decoder, so order, finish reasons and counts are the
 //! same.
 //! Rule: none of a response's work is running when its end is reported.
 
+mod response;
 mod response_text;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
-use crate::constraint::{Constraint, ConstraintCheck};
-use crate::contract::TokenSink;
+use crate::constraint::Constraint;
+use crate::contract::{LoadedModel, TokenSink};
 use crate::error::EngineError;
-use crate::event::{FinishReason, Stats, TokenEvent};
+use crate::event::{FinishReason, Stats};
 use crate::job_control::JobControl;
 use crate::logprobs::Scores;
 use crate::request::{GenerationParams, PreparedPrompt};
 
+pub use response::{Generation, Job, Prefill};
 pub(crate) use response_text::ResponseText;
 
 /// Tokens at the end of a prompt that open the response (transformers' "generation prompt"). The next
@@ -29,7 +31,7 @@ pub fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Computes the tokens of one response. Dropping it waits until the device is idle.
+/// Computes the tokens of one response.
 pub trait Decode {
     /// Returns how many tokens of the prompt were in the KV cache.
     fn n_cached(&self) -> usize;
@@ -49,49 +51,6 @@ pub trait Decode {
         control: &JobControl,
     ) -> Result<bool, EngineError>;
 
-    /// Processes the rest of `prompt` in steps of at most `prefill_chunk` tokens. Calls `on_progress` with
-    /// the decoder and the number of processed tokens after each step. Returns early if the job is
-    /// stopped.
-    fn prefill(
-        &mut self,
-        prompt: &[u32],
-        prefill_chunk: usize,
-        control: &JobControl,
-        mut on_progress: impl FnMut(&mut Self, usize) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        let mut done = self.n_cached();
-        // If the user edits the new message, the next prompt rewinds to here. Another response to
-        // the same message has no new message, so the earlier checkpoints stay.
-        if prompt.len() > done + OPENING_TOKENS {
-            self.add_checkpoint();
-        }
-        // The end of the user's message: another response, and a next prompt without the reasoning,
-        // rewind to here. The next token overwrites a recurrent state, so a step ends here.
-        let checkpoint = match self.is_recurrent() {
-            true => prompt.len().saturating_sub(OPENING_TOKENS),
-            false => prompt.len(),
-        };
-        while done < prompt.len() {
-            // Checked before the step, because a queued step cannot be canceled.
-            if control.is_stopped() {
-                return Ok(());
-            }
-            let mut end = prompt.len().min(done + prefill_chunk.max(1));
-            if done < checkpoint {
-                end = end.min(checkpoint);
-            }
-            if !self.prefill_step(&prompt[done..end], end == prompt.len(), control)? {
-                return Ok(());
-            }
-            if end == checkpoint {
-                self.add_checkpoint();
-            }
-            done = end;
-            on_progress(self, done)?;
-        }
-        Ok(())
-    }
-
     /// Returns the next token. The caller needs at most `n_left` more tokens, including this one;
     /// at least one.
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
@@ -106,6 +65,10 @@ pub trait Decode {
 
     /// Returns unused buffers and the KV caches of other conversations to the system.
     fn release_spare_memory(&mut self);
+
+    /// Ends the response, also after an error: waits until the device does nothing for it, and leaves
+    /// the KV cache as it can be used again. Nothing else of it is called after this.
+    fn finish(&mut self);
 }
 
 /// Converts token ids to text, in order.
@@ -198,128 +161,24 @@ impl PreparedPrompt {
     }
 }
 
-/// A generation to run.
-#[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
-    /// The prompt.
-    pub prompt: &'a PreparedPrompt,
-    /// Valid parameters.
-    pub params: &'a GenerationParams,
-    /// Maximum number of generated tokens.
-    pub max_tokens: usize,
-    /// Maximum number of tokens per prefill step.
-    pub prefill_chunk: usize,
-    /// When the engine was called.
-    pub start: Instant,
-    /// The constraint that the decoder applies, while it is compiled.
-    pub constraint: Option<&'a ConstraintCheck>,
-}
-
-/// Generates a response. Sends its tokens and all events but the last to `sink`. Returns the finish
-/// reason and all statistics but the peak memory; the engine completes them and sends
-/// [`TokenEvent::Finished`].
-pub fn run<D: Decode>(
-    job: Job<'_>,
-    mut decoder: D,
-    mut detokenizer: impl Detokenize,
+/// Generates a response alone, with a model that [begins](LoadedModel::begin) responses.
+///
+/// # Errors
+/// Those of [`LoadedModel::generate`].
+pub fn run(
+    model: &mut dyn LoadedModel,
+    prompt: &PreparedPrompt,
+    params: &GenerationParams,
     control: &JobControl,
     sink: &mut dyn TokenSink,
 ) -> Result<(FinishReason, Stats), EngineError> {
-    let Job { prompt, params, .. } = job;
-    let mut stats = Stats {
-        prompt_tokens: prompt.tokens.len(),
-        cached_tokens: decoder.n_cached(),
-        ..Stats::default()
+    let Some(id) = model.begin(prompt, params, control)? else {
+        return model.generate(prompt, params, control, sink);
     };
-    let started = TokenEvent::Started {
-        prompt_tokens: stats.prompt_tokens,
-        cached_tokens: stats.cached_tokens,
-        dropped_messages: prompt.dropped_messages,
-        unconstrained_tools: prompt
-            .tools
-            .as_ref()
-            .map_or_else(Vec::new, |tools| tools.unconstrained().to_vec()),
-    };
-    // An invalid constraint is an error before the first event.
-    let is_valid = || job.constraint.map_or(Ok(true), ConstraintCheck::poll);
-    let mut started = Some(started);
-    let mut start = |sink: &mut dyn TokenSink| {
-        if let Some(event) = started.take() {
-            sink.on_event(event);
+    loop {
+        if let Some(end) = model.step(id, sink)? {
+            return Ok(end);
         }
-    };
-    if is_valid()? {
-        start(sink);
-    }
-    let total = stats.prompt_tokens;
-    let prefill_chunk = job.prefill_chunk;
-    decoder.prefill(&prompt.tokens, prefill_chunk, control, |decoder, done| {
-        trim_if_requested(decoder, control);
-        if is_valid()? {
-            start(sink);
-            sink.on_event(TokenEvent::Prefill { done, total });
-        }
-        Ok(())
-    })?;
-    start(sink);
-    stats.prefill_time = job.start.elapsed();
-    if prompt.continues_message
-        && let Some(token) = prompt.tokens.last()
-    {
-        // Tokenizers that begin words with a space drop it at the start of a text.
-        detokenizer.push(*token);
-    }
-    let mut last_token = Duration::ZERO;
-    let tools = prompt.tools.clone();
-    let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning, tools);
-    let reason = loop {
-        if let Some(reason) = control.stop_reason() {
-            break reason;
-        }
-        if stats.generated_tokens == job.max_tokens {
-            break FinishReason::Length;
-        }
-        trim_if_requested(&mut decoder, control);
-        let n_left = job.max_tokens - stats.generated_tokens;
-        let token = match decoder.next(n_left, control)? {
-            NextToken::Token(token) => token,
-            NextToken::Complete => break FinishReason::Stop,
-            NextToken::ContextFull => break FinishReason::Length,
-            NextToken::Stopped => break control.stop_reason().unwrap_or(FinishReason::Length),
-        };
-        last_token = job.start.elapsed();
-        if stats.generated_tokens == 0 {
-            stats.time_to_first_token = last_token;
-        }
-        sink.on_token(token);
-        if detokenizer.is_end(token) && !params.ignore_end_of_text {
-            break FinishReason::Stop;
-        }
-        stats.generated_tokens += 1;
-        let scores = decoder.take_scores();
-        let logprobs = scores.map(|scores| scores.with_bytes(|token| detokenizer.peek(token)));
-        let marker = prompt.tools.as_ref().and_then(|tools| tools.marker(token));
-        let bytes = match marker {
-            // Other special tokens are no text.
-            Some(marker) => Cow::Borrowed(marker.as_bytes()),
-            None => detokenizer.push(token),
-        };
-        if text.push(&bytes, logprobs, stats.generated_tokens, sink) {
-            break FinishReason::Stop;
-        }
-    };
-    decoder.add_counts(&mut stats);
-    // Waits until the device is idle, before the caller learns of the end.
-    drop(decoder);
-    text.finish(reason, stats.generated_tokens, sink);
-    stats.matched_stop = text.matched_stop();
-    stats.decode_time = last_token.saturating_sub(stats.time_to_first_token);
-    Ok((reason, stats))
-}
-
-fn trim_if_requested(decoder: &mut impl Decode, control: &JobControl) {
-    if control.take_trim_request() {
-        decoder.release_spare_memory();
     }
 }
 

@@ -7,12 +7,15 @@
 
 mod constrained;
 mod distribution;
+mod scripted_response;
 pub mod shapes;
 
 pub use constrained::{byte_table, start_constraint, starter_tokens};
 
 use std::ops::Range;
 use std::sync::Arc;
+
+use scripted_response::ScriptedResponse;
 
 use transom_files::file_name;
 use transom_fit::MemoryNeed;
@@ -23,11 +26,11 @@ use crate::contract::{
 use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
-use crate::generation::{ResponseText, common_prefix_len};
+use crate::generation::{self, common_prefix_len};
 use crate::job_control::JobControl;
-use crate::logprobs::{Logprob, TokenLogprobs};
 use crate::model_info::ModelInfo;
 use crate::request::{ConversationId, GenerationParams, PreparedPrompt, Prompt};
+use crate::responses::{ResponseId, Responses};
 use crate::sampling::SamplingParams;
 use crate::saved::{self, CachedConversation, SavableCache, SavedConversation, bad_saved_data};
 use crate::text::OpenReasoning;
@@ -151,6 +154,7 @@ impl Engine for ScriptedEngine {
             script: self.script.clone(),
             limits: limits.clone(),
             n_responses: 0,
+            responses: Responses::default(),
             tokens: Vec::new(),
             conversation: None,
             is_restored: false,
@@ -179,6 +183,7 @@ struct ScriptedModel {
     script: Script,
     limits: Limits,
     n_responses: usize,
+    responses: Responses<ScriptedResponse>,
     /// Those in the KV cache.
     tokens: Vec<u32>,
     conversation: Option<ConversationId>,
@@ -231,43 +236,50 @@ impl LoadedModel for ScriptedModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
+        generation::run(self, prompt, params, control, sink)
+    }
+
+    fn begin(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+    ) -> Result<Option<ResponseId>, EngineError> {
         params.validate(self.info.vocab_size)?;
         let n_scripted = self.script.responses.len().max(1);
         let steps = self.script.responses.get(self.n_responses % n_scripted);
         let steps = steps.cloned().unwrap_or_default();
         self.n_responses += 1;
-
         let cached_tokens = match std::mem::take(&mut self.is_restored) {
             true => common_prefix_len(&self.tokens, &prompt.tokens),
             false => 0,
         };
-        let mut stats = Stats {
-            prompt_tokens: prompt.tokens.len(),
-            cached_tokens,
-            peak_memory_bytes: WEIGHT_BYTES,
-            ..Stats::default()
+        let response = ScriptedResponse::new(steps, prompt, params, control, &self.limits);
+        Ok(Some(
+            self.responses.add(response.with_cached(cached_tokens)),
+        ))
+    }
+
+    fn step(
+        &mut self,
+        id: ResponseId,
+        sink: &mut dyn TokenSink,
+    ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
+        let ended = self.responses.get_mut(id)?.step(sink);
+        let Some(reason) = ended.transpose() else {
+            return Ok(None);
         };
-        sink.on_event(TokenEvent::Started {
-            prompt_tokens: stats.prompt_tokens,
-            cached_tokens,
-            dropped_messages: prompt.dropped_messages,
-            unconstrained_tools: Vec::new(),
-        });
-        let chunk = params
-            .prefill_chunk
-            .map_or(self.limits.prefill_chunk, |chunk| {
-                chunk.min(self.limits.prefill_chunk)
-            });
-        let reason = match prefill(prompt.tokens.len(), chunk, control, sink) {
-            Some(reason) => reason,
-            None => self.decode(&steps, prompt, params, control, sink, &mut stats)?,
+        let Some(response) = self.responses.remove(id) else {
+            return Ok(None);
         };
-        self.tokens.clone_from(&prompt.tokens);
+        let stats = response.stats;
+        let reason = reason?;
+        self.tokens = response.prompt_tokens;
         self.tokens
             .resize(stats.prompt_tokens + stats.generated_tokens, 0);
-        self.conversation = params.conversation;
+        self.conversation = response.conversation;
         sink.on_event(TokenEvent::Finished { reason, stats });
-        Ok((reason, stats))
+        Ok(Some((reason, stats)))
     }
 
     /// One token per byte, as in [`LoadedModel::prepare`].
@@ -413,86 +425,5 @@ impl SavedCopy {
             read_block: &mut |index| Ok(self.blocks[index].1.clone()),
         })?;
         Ok(self.tokens.len())
-    }
-}
-
-/// Reports the prompt's chunks. Returns the reason if the job was stopped.
-fn prefill(
-    total: usize,
-    chunk: usize,
-    control: &JobControl,
-    sink: &mut dyn TokenSink,
-) -> Option<FinishReason> {
-    let mut done = 0;
-    while done < total {
-        if let Some(reason) = control.stop_reason() {
-            return Some(reason);
-        }
-        done = total.min(done + chunk.max(1));
-        sink.on_event(TokenEvent::Prefill { done, total });
-    }
-    None
-}
-
-impl ScriptedModel {
-    fn decode(
-        &self,
-        steps: &[Step],
-        prompt: &PreparedPrompt,
-        params: &GenerationParams,
-        control: &JobControl,
-        sink: &mut dyn TokenSink,
-        stats: &mut Stats,
-    ) -> Result<FinishReason, EngineError> {
-        let free = self.limits.context_length - prompt.tokens.len();
-        let max_tokens = params.max_tokens.unwrap_or(free).min(free);
-        let mut text = ResponseText::new(
-            &params.stop,
-            prompt.starts_in_reasoning,
-            prompt.tools.clone(),
-        );
-        let mut reason = FinishReason::Stop;
-        for step in steps {
-            if let Some(stopped) = control.stop_reason() {
-                reason = stopped;
-                break;
-            }
-            match step {
-                Step::Fail(error) => return Err(error.clone()),
-                Step::Call(call) => call(),
-                Step::Token(bytes) => {
-                    stats.generated_tokens += 1;
-                    let logprobs = params.logprobs.map(|n_top| logprobs(bytes, n_top));
-                    if text.push(bytes, logprobs, stats.generated_tokens, sink) {
-                        break;
-                    }
-                    if stats.generated_tokens == max_tokens {
-                        reason = FinishReason::Length;
-                        break;
-                    }
-                }
-            }
-        }
-        text.finish(reason, stats.generated_tokens, sink);
-        stats.matched_stop = text.matched_stop();
-        Ok(reason)
-    }
-}
-
-/// Returns the log probabilities of a scripted token: it has `e^-0.5`, and the next most likely
-/// tokens are those after it in the alphabet, each one `e` times less likely.
-fn logprobs(bytes: &[u8], n_top: u8) -> TokenLogprobs {
-    let first = bytes.first().copied().unwrap_or_default();
-    let alternative = |n: u8| Logprob {
-        token: first.wrapping_add(n).into(),
-        bytes: match n {
-            0 => bytes.to_vec(),
-            _ => vec![first.wrapping_add(n)],
-        },
-        logprob: -0.5 - f32::from(n),
-    };
-    TokenLogprobs {
-        chosen: alternative(0),
-        top: (0..n_top).map(alternative).collect(),
     }
 }

@@ -10,6 +10,7 @@ mod expansion;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use detokenizer::Detokenizer;
 
@@ -30,9 +31,9 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Tokenizer {
     path: PathBuf,
-    inner: tokenizers::Tokenizer,
+    inner: Arc<tokenizers::Tokenizer>,
     config: TokenizerConfig,
-    decode_plan: DecodePlan,
+    decode_plan: Arc<DecodePlan>,
 }
 
 impl Tokenizer {
@@ -86,9 +87,9 @@ impl Tokenizer {
         let decode_plan = DecodePlan::new(&path, inner.get_decoder())?;
         Ok(Self {
             path,
-            inner,
+            inner: Arc::new(inner),
             config,
-            decode_plan,
+            decode_plan: Arc::new(decode_plan),
         })
     }
 
@@ -174,8 +175,8 @@ impl Tokenizer {
     }
 
     /// Returns a detokenizer at the start of a text.
-    pub fn detokenizer(&self) -> Detokenizer<'_> {
-        Detokenizer::new(&self.inner, &self.decode_plan)
+    pub fn detokenizer(&self) -> Detokenizer {
+        Detokenizer::new(self.inner.clone(), self.decode_plan.clone())
     }
 
     /// Returns the bytes of the first `n_tokens` ids, as the detokenizer writes them within a text.

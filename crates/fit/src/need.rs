@@ -48,6 +48,13 @@ impl MemoryNeed {
         .fold(0, u64::saturating_add)
     }
 
+    /// Returns the bytes that the model needs for each response beyond the first that it generates at the
+    /// same time: a KV cache and the buffers of its steps.
+    pub fn further_response_bytes(&self) -> u64 {
+        let parts = [self.kv_cache_bytes, self.activation_bytes, self.cache_bytes];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+
     /// Returns the need of this model with a draft model beside it, which needs `draft` and has no KV
     /// caches of other conversations.
     #[must_use]

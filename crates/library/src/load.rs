@@ -169,13 +169,15 @@ impl UsageRecorder {
     }
 }
 
-/// Returns the measurements of a response, without shifted tokens.
+/// Returns the measurements of a response, without shifted tokens. The speed of a response without a peak
+/// is not that of the model: others may have been generated at the same time.
 fn sample(stats: &Stats) -> Sample {
     let count = |n: usize| n as u64;
     let in_context = stats.prompt_tokens + stats.generated_tokens;
+    let is_of_one = stats.peak_memory_bytes > 0;
     Sample {
         response_tokens: count(stats.generated_tokens),
-        decode_tokens_per_second: stats.decode_tokens_per_second(),
+        decode_tokens_per_second: stats.decode_tokens_per_second().filter(|_| is_of_one),
         context_tokens: count(in_context.saturating_sub(stats.shifted_tokens)),
         peak_bytes: stats.peak_memory_bytes,
     }
@@ -205,5 +207,20 @@ mod tests {
             peak_bytes: 7,
         };
         assert_eq!(sample(&stats), expected);
+    }
+
+    #[test]
+    fn a_response_beside_others_says_nothing_about_the_speed_and_the_memory() {
+        let stats = Stats {
+            prompt_tokens: 300,
+            generated_tokens: 101,
+            decode_time: Duration::from_secs(2),
+            ..Stats::default()
+        };
+        let sample = sample(&stats);
+        assert_eq!(
+            (sample.decode_tokens_per_second, sample.peak_bytes),
+            (None, 0)
+        );
     }
 }

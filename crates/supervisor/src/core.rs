@@ -19,6 +19,7 @@ mod snapshot;
 mod stuck;
 #[cfg(test)]
 mod tests;
+mod together;
 mod unload;
 mod worker;
 
@@ -206,7 +207,7 @@ impl Core {
         match &model.phase {
             Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => None,
             Phase::Ready => self.idle_at(model),
-            Phase::Generating(job) => job.deadline(),
+            Phase::Generating(running) => running.deadline(),
             Phase::Unloading(unloading) => unloading.deadline(),
         }
     }

@@ -10,7 +10,8 @@
 //! | Low Power Mode | 4096 | 1024 | | no | 100 ms | 90 s (60 s) | | offered |
 //! | on battery | | | | | | 2 min (90 s) | | |
 //!
-//! While the user has paused, new requests are blocked, whatever the signals.
+//! While the user has paused, new requests are blocked, whatever the signals. Under every signal but
+//! battery power, no response starts beside a running one.
 //!
 //! Without a GPU that shares the memory, a repaint waits at least 80 ms, because models run on the
 //! CPU that also draws.
@@ -76,6 +77,10 @@ pub struct Tuning {
     pub queue_limit: usize,
     /// Maximum number of queued requests of one client.
     pub client_queue_limit: usize,
+    /// Maximum number of requests that run at the same time, all on one model. Not a setting of the
+    /// user.
+    #[serde(skip)]
+    pub parallel_requests: usize,
     /// How long a request may be blocked before it fails.
     #[serde(rename = "max_blocked_time_seconds", with = "serde_seconds")]
     pub max_blocked_time: Duration,
@@ -100,6 +105,7 @@ impl Default for Tuning {
             memory_budget_bytes: None,
             queue_limit: 16,
             client_queue_limit: 8,
+            parallel_requests: 4,
             // Longer than the longest quiet time, so that a request can outlast heat.
             max_blocked_time: Duration::from_secs(90),
             finish_timeout: Duration::from_secs(20),
@@ -342,6 +348,11 @@ impl Governor {
             },
         };
         limits::idle_unload(self.size, &tuning, &self.effective_signals())
+    }
+
+    /// Returns true if several responses may be generated at the same time.
+    pub fn allows_parallel(&self) -> bool {
+        limits::allows_parallel(&self.effective_signals())
     }
 
     /// Returns the latest signals.

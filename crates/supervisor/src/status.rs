@@ -101,11 +101,11 @@ pub enum PhaseStatus {
     },
     /// Loaded and idle.
     Ready,
-    /// Generating a response.
+    /// Generating a response, or several.
     Generating {
-        /// Id of the request.
+        /// Id of the request that started first.
         request_id: RequestId,
-        /// The response was told to end early.
+        /// All of them were told to end early.
         is_stopping: bool,
     },
     /// Its memory is being freed.

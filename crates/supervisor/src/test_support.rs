@@ -5,6 +5,7 @@
 //! fails; everything else is as with a real worker.
 
 mod context;
+mod deferred;
 mod embedding;
 mod reading;
 mod script;
@@ -137,7 +138,7 @@ fn died(how: &str) -> WorkerEnd {
 struct WorkerTask {
     script: WorkerScript,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// Commands received during a job, executed after it.
+    /// Commands received during a job, executed after it. A real worker would run jobs beside it.
     deferred: VecDeque<Command>,
     reports: mpsc::Sender<WorkerReport>,
     /// Number of tokens in the KV cache, which has no other contents.
@@ -397,6 +398,10 @@ impl WorkerTask {
                 Ok(Some(Command::Stop { job: which, reason })) if which == job => {
                     return Ok(Wait::Stopped(reason));
                 }
+                Ok(Some(Command::Stop {
+                    job: Some(deferred),
+                    reason,
+                })) => self.end_deferred(deferred, reason).await,
                 Ok(Some(unload @ Command::Unload { .. })) => {
                     self.deferred.push_front(unload);
                     return Ok(Wait::Stopped(FinishReason::Canceled));
@@ -432,8 +437,13 @@ impl WorkerTask {
     }
 }
 
-/// Starts a supervisor on [`hardware`] that does not keep the machine awake.
+/// Starts a supervisor on [`hardware`] that does not keep the machine awake. It runs one request at a
+/// time, as scripted workers do.
 pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
+    let tuning = Tuning {
+        parallel_requests: 1,
+        ..tuning
+    };
     let (workers, signals) = (Arc::new(workers), Arc::new(signals));
     let keep_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
     Supervisor::start_with(workers, signals, &hardware(), tuning, keep_awake)

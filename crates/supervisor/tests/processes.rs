@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use transom_engine::FinishReason;
 use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, Workers};
 use transom_signals::{MemoryPressure, ScriptedSignals, SystemSignals};
 use transom_supervisor::instance;
 use transom_supervisor::status::{PhaseStatus, UnloadReason};
 use transom_supervisor::test_support::{
-    finish, first_text, generate_request, status_where, supervisor,
+    finish, first_text, generate_request, hardware, reason, status_where, supervisor,
 };
-use transom_supervisor::{ModelSelector, Outcome, RequestError, Tuning};
+use transom_supervisor::{
+    ClientId, ModelSelector, Outcome, RequestError, Supervisor, Tuning, Work,
+};
 
 /// The first processes run an engine of this mode, all others one that responds "hello world".
 struct Processes {
@@ -145,6 +148,50 @@ async fn a_request_fails_after_pressure_ended_the_loads_of_two_processes() {
     let (reply, _) = finish(&mut handle.submit(generate_request("chat"))).await;
     assert_eq!(reply, "hello world");
     assert_eq!(n_started.load(Ordering::SeqCst), 3);
+    supervisor.quit().await;
+}
+
+/// In one real process: the short response ends while the long one goes on, the text of each reaches its
+/// own reader, and an unload ends all.
+#[tokio::test]
+async fn responses_run_beside_each_other_in_one_process() {
+    let signals = Arc::new(ScriptedSignals::default());
+    let workers = Processes::first("endless");
+    let n_started = workers.n_started.clone();
+    let tuning = Tuning::default();
+    let supervisor = Supervisor::start(Arc::new(workers), signals, &hardware(), tuning);
+    let handle = supervisor.handle();
+    let mut long = handle.submit(generate_request("chat"));
+    first_text(&mut long).await;
+    let mut short = generate_request("chat");
+    short.client = ClientId::new("other");
+    if let Work::Generate(request) = &mut short.work {
+        request.params.max_tokens = Some(3);
+    }
+    let mut short = handle.submit(short);
+    let both = status_where(&handle, |status| status.running.len() == 2).await;
+    assert_eq!(both.models.len(), 1);
+    assert_eq!(both.queue, []);
+    let ids = both.running.iter().map(|request| request.request_id);
+    assert_eq!(ids.collect::<Vec<_>>(), [long.id(), short.id()]);
+    let (text, outcome) = finish(&mut short).await;
+    assert_eq!((&*text, reason(&outcome)), ("xxx", FinishReason::Length));
+    first_text(&mut long).await;
+    long.cancel_handle().cancel();
+    let (_, outcome) = finish(&mut long).await;
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
+
+    let mut responses = [0, 1].map(|_| handle.submit(generate_request("chat")));
+    for response in &mut responses {
+        first_text(response).await;
+    }
+    let records = handle.unload(ModelSelector::All);
+    for response in &mut responses {
+        let (_, outcome) = finish(response).await;
+        assert_eq!(reason(&outcome), FinishReason::Canceled);
+    }
+    assert_eq!(records.await.unwrap().len(), 1);
+    assert_eq!(n_started.load(Ordering::SeqCst), 1);
     supervisor.quit().await;
 }
 

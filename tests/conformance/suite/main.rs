@@ -127,6 +127,13 @@ conformance! {
         a_stop_in_decode_ends_it_and_the_next_response_is_correct
         a_job_stopped_in_the_queue_does_no_work
         an_unload_ends_a_running_response;
+    together:
+        every_family_generates_in_turns_what_it_generates_alone
+        a_short_response_does_not_wait_for_a_long_one
+        a_stopped_response_changes_no_other
+        conversations_continue_after_they_ran_beside_each_other
+        a_response_reuses_the_prompt_of_a_running_one
+        the_memory_of_a_further_response_is_free_after_it;
     prefix:
         the_prefill_chunk_does_not_change_the_text
         a_second_turn_computes_only_new_tokens

@@ -30,6 +30,8 @@ pub(crate) struct TestProcess {
     n_jobs: u64,
     running: Option<(JobId, Request)>,
     events: Vec<TokenEvent>,
+    /// Several responses were generated at the same time.
+    was_parallel: bool,
     /// The last command, for error messages.
     last_command: String,
 }
@@ -72,6 +74,7 @@ impl TestProcess {
             n_jobs: 0,
             running: None,
             events: Vec::new(),
+            was_parallel: false,
             last_command: "the start".to_owned(),
         }
     }
@@ -255,7 +258,13 @@ impl TestProcess {
         job
     }
 
-    /// Queues a job behind the running one.
+    /// Queues a job that runs beside those before it.
+    pub(crate) fn queue_beside(&mut self, request: &TestRequest) -> JobId {
+        self.was_parallel = true;
+        self.queue_job(request)
+    }
+
+    /// Queues a job behind the commands before it.
     pub(crate) fn queue_job(&mut self, request: &TestRequest) -> JobId {
         self.n_jobs += 1;
         let job = JobId(self.n_jobs);
@@ -299,11 +308,44 @@ impl TestProcess {
                 Report::JobEnded { job, result } => {
                     assert_eq!(job, running);
                     let events = std::mem::take(&mut self.events);
-                    return Response::checked(&request, events, result);
+                    let response = Response::checked(&request, events, result);
+                    if let Ok(summary) = &response.result {
+                        // The peak of one response is not known after several ran at the same time.
+                        let has_peak = summary.stats.peak_memory_bytes > 0;
+                        let is_started = response.started.is_some();
+                        assert_eq!(has_peak, is_started && !self.was_parallel);
+                    }
+                    return response;
                 }
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// Reads the responses of these jobs, which run at the same time, in the order in which they end.
+    pub(crate) async fn responses(
+        &mut self,
+        jobs: &[(JobId, &TestRequest)],
+    ) -> Vec<(JobId, Response)> {
+        let mut events: Vec<Vec<TokenEvent>> = vec![Vec::new(); jobs.len()];
+        let mut ended: Vec<(JobId, Response)> = Vec::new();
+        let index_of = |job| jobs.iter().position(|(running, _)| *running == job);
+        while ended.len() < jobs.len() {
+            match self.report().await {
+                Report::Event { job, event } => {
+                    assert!(ended.iter().all(|(other, _)| *other != job), "it has ended");
+                    events[index_of(job).expect("it runs")].push(event);
+                }
+                Report::JobEnded { job, result } => {
+                    let index = index_of(job).expect("it runs");
+                    let request = &jobs[index].1.0;
+                    let events = std::mem::take(&mut events[index]);
+                    ended.push((job, Response::checked(request, events, result)));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        ended
     }
 
     /// Returns the number of tokens of `prompt`.

@@ -206,7 +206,6 @@ impl Response {
         if stats.generated_tokens > 0 {
             assert!(stats.prefill_time <= stats.time_to_first_token, "{stats:?}");
         }
-        assert!(stats.peak_memory_bytes > 0);
         assert!(
             stats.peak_memory_bytes <= summary.memory.peak_bytes,
             "a peak above the peak since the load: {summary:?}"

@@ -1,7 +1,7 @@
 //! Summaries of dropped messages: written by the model after a response or at the user's request, and
 //! changed by the user.
 //!
-//! Rule: a summary never delays a message. As soon as another request is queued, it is canceled
+//! Rule: a summary never delays a message. As soon as there is another request, it is canceled
 //! without an error, and written after the next response instead.
 //!
 //! Rule: a summary is stored only if no message that it covers has changed meanwhile. Its entry is
@@ -269,7 +269,7 @@ impl SummaryTask {
     }
 
     /// Sends a request, and returns its end and its text. Cancels it when it is stopped, when the
-    /// summary is long enough, and when another request waits for it.
+    /// summary is long enough, and when another request waits for it or runs beside it.
     async fn send(&self, handle: &Handle, work: Work) -> (Outcome, summary::SummaryText) {
         let mut response = handle.submit(ModelRequest {
             over_budget: self.options.over_budget,
@@ -305,7 +305,8 @@ impl SummaryTask {
                 Ok(()) = status.changed(), if has_begun => {}
             }
             let status = status.borrow_and_update().clone();
-            if has_begun && status.queue.iter().any(|queued| queued.request_id != id) {
+            let mut requests = status.queue.iter().chain(&status.running);
+            if has_begun && requests.any(|other| other.request_id != id) {
                 canceller.cancel();
             }
         }

@@ -1,23 +1,27 @@
 //! The engine thread: takes tasks in order and sends exactly one response to each.
 //!
+//! Responses are generated in turns, step by step; every other task runs as a whole.
 //! Rule: a panic of an engine becomes an error and does not end the process. After a panic or an
 //! error of the backend, the model counts as broken: the child reports that, and the model can only
 //! be unloaded.
+
+mod jobs;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use transom_engine::{
-    EmbedInput, Embedding, Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel,
-    MemoryNeed, MemoryUse, ModelSource, Prompt, Stats, TokenEvent, Trim, UnsupportedFeature,
+    Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
+    ModelSource, Stats, Trim, UnsupportedFeature,
 };
 use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
 use crate::child::inbox::{Next, Task};
+use crate::child::turns::Turns;
 use crate::saved_state::{SavedConversations, SavedFolder};
-use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
+use crate::wire::{JobSummary, LoadFootprint, Report, UnloadFootprint};
 
 /// Time after a load until the footprint is that of the idle process.
 const FOOTPRINT_DELAY: Duration = Duration::from_secs(5);
@@ -27,6 +31,7 @@ pub(super) struct EngineThread<'a> {
     engines: &'a [Box<dyn Engine>],
     shared: &'a Shared,
     model: Option<Box<dyn LoadedModel>>,
+    turns: Turns,
     /// `None` if nothing of the model is saved.
     saved: Option<SavedConversations>,
     /// The error that made the model unusable.
@@ -43,6 +48,7 @@ impl<'a> EngineThread<'a> {
             engines,
             shared,
             model: None,
+            turns: Turns::default(),
             saved: None,
             broken: None,
             was_loaded: false,
@@ -59,6 +65,10 @@ impl<'a> EngineThread<'a> {
                 .take(self.footprint_at, || shared.heartbeat.idle());
             let task = match next {
                 Next::Task(task) => task,
+                Next::Busy => {
+                    self.step();
+                    continue;
+                }
                 Next::Idle => {
                     self.report_footprint();
                     continue;
@@ -74,19 +84,23 @@ impl<'a> EngineThread<'a> {
                     self.load(&source, &limits, saved, &control)
                 }
                 Task::Generate(job, request, control) => {
-                    let result = self.generate(job, &request, &control);
-                    self.report_footprint();
-                    Report::JobEnded { job, result }
+                    if let Some(result) = self.generate(job, &request, &control) {
+                        self.end_job(job, result);
+                    }
+                    continue;
                 }
                 Task::Embed(job, inputs, control) => {
                     let result = self.embed(job, &inputs, &control);
-                    self.report_footprint();
-                    Report::JobEnded { job, result }
+                    self.end_job(job, result);
+                    continue;
                 }
-                Task::Count(job, prompt, control) => Report::JobEnded {
-                    job,
-                    result: self.count(&prompt, &control),
-                },
+                Task::Count(job, prompt, control) => {
+                    shared.inbox.ended(job);
+                    Report::JobEnded {
+                        job,
+                        result: self.count(&prompt, &control),
+                    }
+                }
                 Task::Trim(trim) => {
                     let report = self.trim(trim);
                     self.report_footprint();
@@ -177,91 +191,6 @@ impl<'a> EngineThread<'a> {
                 }
             }
             Err(error) => Report::LoadFailed { error },
-        }
-    }
-
-    fn generate(
-        &mut self,
-        job: JobId,
-        request: &Request,
-        control: &JobControl,
-    ) -> Result<JobSummary, EngineError> {
-        let shared = self.shared;
-        let mut sink = |event| {
-            if !matches!(event, TokenEvent::Finished { .. }) {
-                shared.heartbeat.beat();
-                shared.outbox.push(Report::Event { job, event });
-            }
-        };
-        let mut saved = self.saved.take();
-        let result = self.run_job("generating", control, |model| {
-            let prompt =
-                transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
-            if let Some(saved) = &mut saved {
-                let id = request.params.conversation;
-                saved.restore(model, &prompt.tokens, id, &|| shared.heartbeat.beat());
-            }
-            model.generate(&prompt, &request.params, control, &mut sink)
-        });
-        self.saved = saved;
-        result
-    }
-
-    fn embed(
-        &mut self,
-        job: JobId,
-        inputs: &[EmbedInput],
-        control: &JobControl,
-    ) -> Result<JobSummary, EngineError> {
-        let shared = self.shared;
-        let mut sink = |Embedding { n_tokens, vector }| {
-            shared.heartbeat.beat();
-            shared.outbox.push(Report::Embedded {
-                job,
-                n_tokens,
-                vector,
-            });
-        };
-        self.run_job("embedding", control, |model| {
-            model.embed(inputs, control, &mut sink)
-        })
-    }
-
-    fn count(&mut self, prompt: &Prompt, control: &JobControl) -> Result<JobSummary, EngineError> {
-        self.run_job("counting tokens", control, |model| {
-            let stats = Stats {
-                prompt_tokens: model.count_tokens(prompt)?,
-                ..Stats::default()
-            };
-            Ok((FinishReason::Stop, stats))
-        })
-    }
-
-    /// Runs a job on the model, unless the job was stopped before.
-    fn run_job(
-        &mut self,
-        during: &str,
-        control: &JobControl,
-        run: impl FnOnce(&mut dyn LoadedModel) -> Result<(FinishReason, Stats), EngineError>,
-    ) -> Result<JobSummary, EngineError> {
-        if let Some(reason) = control.stop_reason() {
-            return Ok(self.summary(reason, Stats::default()));
-        }
-        if let Some(error) = &self.broken {
-            return Err(error.clone());
-        }
-        let Some(model) = &mut self.model else {
-            return Err(EngineError::backend(during, "no model is loaded"));
-        };
-        match catch_panic(|| run(&mut **model)) {
-            Ok(Ok((reason, stats))) => Ok(self.summary(reason, stats)),
-            Ok(Err(error)) => {
-                if matches!(error, EngineError::Backend { .. }) {
-                    self.mark_broken(error.clone());
-                }
-                Err(error)
-            }
-            Err(message) => Err(self.panicked(during, &message)),
         }
     }
 

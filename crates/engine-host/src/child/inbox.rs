@@ -1,7 +1,8 @@
 //! The queue of tasks for the engine thread.
 //!
-//! The reader thread adds tasks and the engine thread takes them in order. Rule: a stop or trim
-//! reaches the running task through its [`JobControl`].
+//! The reader thread adds tasks and the engine thread takes them in order. Jobs may run at the same
+//! time; every other task waits for all jobs before it. Rule: a stop or trim reaches the running tasks
+//! through their [`JobControl`]s.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,11 +39,17 @@ impl Task {
             Self::Measure(..) | Self::Trim(_) | Self::Forget(_) | Self::Unload(_) => None,
         }
     }
+
+    fn is_job(&self) -> bool {
+        matches!(self.control(), Some((Some(_), _)))
+    }
 }
 
 pub(super) enum Next {
     Task(Task),
-    /// No task came until the given time.
+    /// Jobs run, and no task may start beside them.
+    Busy,
+    /// Nothing runs, and no task came until the given time.
     Idle,
     /// The parent is gone.
     Closed,
@@ -58,11 +65,19 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct State {
     queued: VecDeque<Task>,
-    running: Option<(Option<JobId>, JobControl)>,
+    /// In the order in which they started; at most one that is no job.
+    running: Vec<(Option<JobId>, JobControl)>,
     is_closed: bool,
 }
 
 impl State {
+    fn start(&mut self, task: Task) -> Next {
+        let control = task.control();
+        self.running
+            .extend(control.map(|(job, control)| (job, control.clone())));
+        Next::Task(task)
+    }
+
     fn controls(&self) -> impl Iterator<Item = (Option<JobId>, &JobControl)> {
         let running = self.running.iter().map(|(job, control)| (*job, control));
         running.chain(self.queued.iter().filter_map(Task::control))
@@ -70,14 +85,14 @@ impl State {
 }
 
 impl Inbox {
-    /// Adds a task. An unload stops all tasks before it; a trim also reaches the running task at
+    /// Adds a task. An unload stops all tasks before it; a trim also reaches the running tasks at
     /// once.
     pub(super) fn push(&self, task: Task) {
         let mut state = self.lock();
         match &task {
             Task::Unload(_) => stop_all(&state),
             Task::Trim(_) | Task::Forget(_) => {
-                if let Some((_, control)) = &state.running {
+                for (_, control) in &state.running {
                     control.request_trim();
                 }
             }
@@ -104,7 +119,7 @@ impl Inbox {
         }
     }
 
-    /// Stops the running task and drops all others, because the parent is gone.
+    /// Stops the running tasks and drops all others, because the parent is gone.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         stop_all(&state);
@@ -113,21 +128,33 @@ impl Inbox {
         self.changed.notify_one();
     }
 
-    /// Calls `beat` if the engine polled the control of its running task since the last call.
+    /// Calls `beat` if the engine polled the control of a running task since the last call.
     pub(super) fn beat_if_polled(&self, beat: impl FnOnce()) {
         let state = self.lock();
-        if let Some((_, control)) = &state.running
-            && control.take_polled()
-        {
+        let n_polled = state.running.iter().filter(|(_, it)| it.take_polled());
+        if n_polled.count() > 0 {
             beat();
         }
     }
 
-    /// Waits for the next task, at most until `until`. The previous task must have ended. Calls
-    /// `on_idle` if no task is queued.
+    /// Records that a job has ended.
+    pub(super) fn ended(&self, job: JobId) {
+        self.lock().running.retain(|(id, _)| *id != Some(job));
+    }
+
+    /// Returns the next task. While jobs run, returns at once; otherwise waits, at most until `until`.
+    /// A previous task that is no job must have ended. Calls `on_idle` if nothing runs and no task is
+    /// queued.
     pub(super) fn take(&self, until: Option<Instant>, on_idle: impl FnOnce()) -> Next {
         let mut state = self.lock();
-        state.running = None;
+        state.running.retain(|(job, _)| job.is_some());
+        if !state.running.is_empty() {
+            return match state.queued.pop_front_if(|task| task.is_job()) {
+                Some(task) => state.start(task),
+                None if state.is_closed => Next::Closed,
+                None => Next::Busy,
+            };
+        }
         if state.queued.is_empty() {
             on_idle();
         }
@@ -149,8 +176,7 @@ impl Inbox {
                 false => Next::Idle,
             };
         };
-        state.running = task.control().map(|(job, control)| (job, control.clone()));
-        Next::Task(task)
+        state.start(task)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

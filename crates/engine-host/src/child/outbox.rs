@@ -1,15 +1,16 @@
 //! The queue of reports to the parent.
 //!
 //! The engine thread adds reports and never waits; the writer thread takes them. Rule: the queue is
-//! never larger than the response itself, because texts of a section are joined and only the latest
-//! progress is kept. Nothing else is joined, replaced or reordered.
+//! never larger than the responses themselves, because texts of a section are joined and only the latest
+//! progress is kept. Nothing else is joined, replaced or reordered, but events of different jobs, which
+//! take turns, may pass each other.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use transom_engine::TokenEvent;
 
-use crate::wire::Report;
+use crate::wire::{JobId, Report};
 
 /// Longest text in one report. Longer ones are split. Even if JSON escapes every byte, the frame
 /// stays far below its limit.
@@ -82,6 +83,13 @@ impl Queue {
         self.pong.take().or_else(|| self.reports.pop_front())
     }
 
+    /// Returns the last event of `job`, unless a report that is no event follows it.
+    fn last_event_of(&mut self, job: JobId) -> Option<&mut Report> {
+        let events = self.reports.iter_mut().rev();
+        let mut events = events.take_while(|report| matches!(report, Report::Event { .. }));
+        events.find(|report| matches!(report, Report::Event { job: other, .. } if *other == job))
+    }
+
     fn push(&mut self, mut report: Report) {
         if matches!(report, Report::Pong { .. }) {
             self.pong = Some(report);
@@ -110,7 +118,10 @@ impl Queue {
             }
             *text = rest.to_owned();
         }
-        let last = self.reports.back_mut();
+        let last = match &report {
+            Report::Event { job, .. } => self.last_event_of(*job),
+            _ => self.reports.back_mut(),
+        };
         if let Some(report) = join(last, report) {
             self.reports.push_back(report);
         }

@@ -1,8 +1,9 @@
 //! The state of the protocol with one child: which responses are awaited, and whether a report is
 //! one of them.
 //!
-//! Rule: each command gets one response, in order. Any other report means that the child is broken,
-//! and none of its reports can be trusted.
+//! Rule: each command gets one response, in order. Only jobs that follow each other run at the same time,
+//! and end in any order. Any other report means that the child is broken, and none of its reports can be
+//! trusted.
 
 use std::collections::VecDeque;
 
@@ -33,7 +34,7 @@ pub(super) enum Received {
     Hello,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ProtocolState {
     has_hello: bool,
     pending: VecDeque<Pending>,
@@ -75,35 +76,50 @@ impl ProtocolState {
         if !self.has_hello {
             return Err("its first message was not a hello".to_owned());
         }
-        let next = self.pending.front().copied();
+        let front = self.pending.front().copied();
+        let answered = match &report {
+            Report::Event { job, .. }
+            | Report::Embedded { job, .. }
+            | Report::JobEnded { job, .. } => self.job(*job),
+            _ => front.map(|pending| (0, pending)),
+        };
+        let next = answered.map(|(_, pending)| pending);
         let is_last = match (&report, next) {
             (Report::Pong { silent_seconds, .. }, _) => return Ok(Received::Pong(*silent_seconds)),
-            (Report::Broken { .. } | Report::Footprint { .. } | Report::MemoryNotice, _) => false,
-            (Report::LoadProgress { .. }, Some(Pending::Load))
-            | (Report::Saved { .. }, Some(Pending::Save | Pending::Unload)) => false,
-            (Report::Event { job, event }, Some(Pending::Generate(pending)))
-                if *job == pending && !matches!(event, TokenEvent::Finished { .. }) =>
+            (Report::Broken { .. } | Report::Footprint { .. } | Report::MemoryNotice, _)
+            | (Report::LoadProgress { .. }, Some(Pending::Load))
+            | (Report::Saved { .. }, Some(Pending::Save | Pending::Unload))
+            | (Report::Embedded { .. }, Some(Pending::Embed(_))) => false,
+            (Report::Event { event, .. }, Some(Pending::Generate(_)))
+                if !matches!(event, TokenEvent::Finished { .. }) =>
             {
-                false
-            }
-            (Report::Embedded { job, .. }, Some(Pending::Embed(pending))) if *job == pending => {
                 false
             }
             (Report::Measured { .. }, Some(Pending::Measure))
             | (Report::Loaded { .. } | Report::LoadFailed { .. }, Some(Pending::Load))
             | (Report::Trimmed { .. }, Some(Pending::Trim))
             | (Report::SaveEnded, Some(Pending::Save))
-            | (Report::Unloaded { .. }, Some(Pending::Unload)) => true,
-            (
-                Report::JobEnded { job, .. },
-                Some(Pending::Generate(pending) | Pending::Embed(pending)),
-            ) if *job == pending => true,
-            _ => return Err(unexpected(&report, next)),
+            | (Report::Unloaded { .. }, Some(Pending::Unload))
+            | (Report::JobEnded { .. }, Some(Pending::Generate(_) | Pending::Embed(_))) => true,
+            _ => return Err(unexpected(&report, front)),
         };
-        if is_last {
-            self.pending.pop_front();
+        if let Some((index, _)) = answered
+            && is_last
+        {
+            self.pending.remove(index);
         }
         Ok(Received::Report(report))
+    }
+
+    /// Returns the position of a job that may run now: no other command is before it.
+    fn job(&self, job: JobId) -> Option<(usize, Pending)> {
+        let pending = self.pending.iter().copied().enumerate();
+        let mut jobs = pending.map_while(|(index, pending)| match pending {
+            Pending::Generate(id) | Pending::Embed(id) => Some((index, pending, id)),
+            _ => None,
+        });
+        let (index, pending, _) = jobs.find(|(_, _, id)| *id == job)?;
+        Some((index, pending))
     }
 
     fn receive_hello(&mut self, protocol: u32) -> Result<(), String> {

@@ -191,7 +191,7 @@ fn moved_tokens_that_were_never_rotated_are_removed() {
     let mut test = TestSession::new(DENSE, CONTEXT);
     for is_stopped_in_a_step in [false, true] {
         test.answer(in_conversation(1, &whole, 0), 5);
-        let decoder = decoder(&mut test.session, in_conversation(1, &shortened, 2));
+        let mut decoder = decoder(&mut test.session, in_conversation(1, &shortened, 2));
         assert_eq!(decoder.n_cached(), 520);
         if is_stopped_in_a_step {
             let stopped = JobControl::new();
@@ -199,7 +199,7 @@ fn moved_tokens_that_were_never_rotated_are_removed() {
             let part = &shortened[520..];
             assert_eq!(decoder.session.append(part, 1, &stopped), Ok(false));
         }
-        drop(decoder);
+        decoder.finish();
         assert_eq!(test.session.tokens(), &whole[..20]);
         test.save_and_restore();
         test.answer_and_check(without_conversation(&whole), 5);

@@ -1,10 +1,11 @@
 //! Compares responses with and without drafts that draw from the same random numbers.
 
+use transom_engine::generation::Prefill;
 use transom_engine::{LoadedModel, SamplingParams, Trim};
 
 use super::*;
 use crate::model::MlxModel;
-use crate::test_support::{failing_embedding, load, load_draft};
+use crate::test_support::{embedding_of, failing_embedding, load, load_draft};
 
 const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
 
@@ -21,6 +22,14 @@ fn unconstrained(sampler: Sampler) -> ResponseOptions {
     }
 }
 
+fn prefill(decoder: &mut impl Decode, prompt: &[u32]) {
+    let mut prefill = Prefill::new(decoder, prompt);
+    while !prefill.is_done() {
+        let is_read = prefill.step(decoder, prompt, 64, &JobControl::new());
+        assert!(is_read.expect("the prompt is processed"));
+    }
+}
+
 /// Generates a response in an empty session.
 fn generate(
     model: &mut MlxModel,
@@ -31,15 +40,14 @@ fn generate(
     let prompt: Vec<u32> = (0..40).map(|i| 64 + i % 3).collect();
     let sampler = Sampler::new(params, &prompt, model.info.vocab_size);
     let mut decoder = Decoder::new(
-        &model.transformer,
+        model.transformer.clone(),
         &mut model.sessions,
         speculation,
         &prompt,
         unconstrained(sampler),
     );
     let control = JobControl::new();
-    let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| Ok(()));
-    prefilled.expect("the prompt is processed");
+    prefill(&mut decoder, &prompt);
     let mut tokens = Vec::new();
     for n_left in (1..=N_TOKENS).rev() {
         match decoder.next(n_left, &control) {
@@ -49,7 +57,7 @@ fn generate(
     }
     let mut stats = Stats::default();
     decoder.add_counts(&mut stats);
-    drop(decoder);
+    decoder.finish();
     let n_cached = model.sessions.current.tokens().len();
     assert_eq!(n_cached, prompt.len() + N_TOKENS - 1);
     let mut caches = model.sessions.current.caches().iter();
@@ -115,7 +123,7 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
     for name in ["qwen3-q4-g64", "mistral-window"] {
         let mut model = load(name);
         let mut broken = load(name);
-        broken.transformer.embedding = failing_embedding();
+        *embedding_of(&mut broken) = failing_embedding();
         let mut speculation = Speculation::pipelined(&STEP_WIDTHS);
         let prompt: Vec<u32> = (10..50).collect();
         let greedy = SamplingParams {
@@ -123,15 +131,14 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
             ..params([1000.0, 0.0, 0.0])
         };
         let mut decoder = Decoder::new(
-            &model.transformer,
+            model.transformer.clone(),
             &mut model.sessions,
             Some(&mut speculation),
             &prompt,
             unconstrained(Sampler::new(&greedy, &prompt, model.info.vocab_size)),
         );
         let control = JobControl::new();
-        let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| Ok(()));
-        prefilled.expect("the prompt is processed");
+        prefill(&mut decoder, &prompt);
         // The response repeats a letter, so soon a draft is expected.
         let is_expected = (0..100).any(|_| {
             decoder.next(50, &control).expect("the model is sound");
@@ -140,11 +147,11 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
         assert!(is_expected, "{name}");
         let speculation = decoder.speculation.as_mut().expect("it is allowed");
         assert!(!speculation.draft(49).is_empty(), "{name}");
-        decoder.transformer = &broken.transformer;
+        decoder.transformer = broken.transformer.clone();
         let result = decoder.next(50, &control);
         let is_failed = matches!(result, Err(EngineError::Backend { .. }));
         assert!(is_failed, "{name}: {result:?}");
-        drop(decoder);
+        decoder.finish();
         let session = &model.sessions.current;
         assert!(session.tokens().is_empty(), "{name}");
         let mut caches = session.caches().iter();
@@ -177,19 +184,19 @@ fn a_draft_model_changes_no_token() {
             model.trim(Trim::Everything);
             let sampler = Sampler::new(&greedy, &prompt, model.info.vocab_size);
             let mut decoder = Decoder::new(
-                &model.transformer,
+                model.transformer.clone(),
                 &mut model.sessions,
                 speculation.as_mut(),
                 &prompt,
                 unconstrained(sampler),
             );
             let control = JobControl::new();
-            let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| Ok(()));
-            prefilled.expect("the prompt is processed");
+            prefill(&mut decoder, &prompt);
             let tokens = (1..=100).rev().map(|n_left| decoder.next(n_left, &control));
             let tokens: Vec<_> = tokens.collect();
             let mut stats = Stats::default();
             decoder.add_counts(&mut stats);
+            decoder.finish();
             (tokens, stats)
         };
         let (expected, _) = respond(None);

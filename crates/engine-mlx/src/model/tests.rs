@@ -4,7 +4,7 @@ use transom_engine::test_support::Recorder;
 use transom_engine::{SamplingParams, ScorePrompt};
 
 use super::*;
-use crate::test_support::{failing_embedding, load};
+use crate::test_support::{embedding_of, failing_embedding, load};
 
 /// Generates greedy tokens after `prompt`, with a prefill in chunks of 8. Returns them and the number
 /// of cached tokens.
@@ -37,14 +37,14 @@ fn a_failed_step_leaves_a_usable_session() {
             if cached > 0 {
                 respond(&mut model, &long[..cached]).unwrap();
             }
-            let embedding = &mut model.transformer.embedding;
+            let embedding = embedding_of(&mut model);
             let sound = std::mem::replace(embedding, failing_embedding());
             let error = respond(&mut model, &long).unwrap_err();
             assert!(
                 matches!(error, EngineError::Backend { .. }),
                 "{name}: {error}"
             );
-            model.transformer.embedding = sound;
+            *embedding_of(&mut model) = sound;
             assert_eq!(
                 respond(&mut model, &long).unwrap().0,
                 expected,
@@ -161,11 +161,11 @@ fn a_failed_step_leaves_other_conversations() {
         let (response, _) = respond(&mut model, &first).unwrap();
         first.extend(response);
         respond(&mut model, &(100..150).collect::<Vec<u32>>()).unwrap();
-        let embedding = &mut model.transformer.embedding;
+        let embedding = embedding_of(&mut model);
         let sound = std::mem::replace(embedding, failing_embedding());
         let failing: Vec<u32> = (160..200).collect();
         assert!(respond(&mut model, &failing).is_err(), "{name}");
-        model.transformer.embedding = sound;
+        *embedding_of(&mut model) = sound;
         let next: Vec<u32> = first.iter().copied().chain(200..210).collect();
         let (_, cached) = respond(&mut model, &next).unwrap();
         // The last token of a response may not have been processed.

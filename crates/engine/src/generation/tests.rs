@@ -1,9 +1,10 @@
 //! The generation loop with a scripted decoder.
 
 use std::cell::Cell;
+use std::time::Instant;
 
 use super::*;
-use crate::event::Section;
+use crate::event::{Section, TokenEvent};
 use crate::test_support::Recorder;
 
 /// Returns these results in order, and then reports a full context.
@@ -13,13 +14,8 @@ struct ScriptedDecoder<'a> {
     n_top: Option<u8>,
     last: u32,
     limits: &'a Cell<Vec<usize>>,
-    is_dropped: &'a Cell<bool>,
-}
-
-impl Drop for ScriptedDecoder<'_> {
-    fn drop(&mut self) {
-        self.is_dropped.set(true);
-    }
+    fails: bool,
+    n_finished: usize,
 }
 
 thread_local! {
@@ -38,7 +34,10 @@ impl Decode for ScriptedDecoder<'_> {
     fn add_checkpoint(&mut self) {}
 
     fn prefill_step(&mut self, _: &[u32], _: bool, _: &JobControl) -> Result<bool, EngineError> {
-        Ok(true)
+        match self.fails {
+            true => Err(EngineError::backend("prefill", "the device is lost")),
+            false => Ok(true),
+        }
     }
 
     fn next(&mut self, n_left: usize, _: &JobControl) -> Result<NextToken, EngineError> {
@@ -66,6 +65,10 @@ impl Decode for ScriptedDecoder<'_> {
 
     fn release_spare_memory(&mut self) {
         N_TRIMS.set(N_TRIMS.get() + 1);
+    }
+
+    fn finish(&mut self) {
+        self.n_finished += 1;
     }
 }
 
@@ -101,14 +104,19 @@ struct Output {
     limits: Vec<usize>,
 }
 
-fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl) -> Output {
-    let (limits, is_dropped) = (Cell::default(), Cell::default());
+fn generation<'a>(
+    tokens: &[NextToken],
+    params: &GenerationParams,
+    control: &JobControl,
+    limits: &'a Cell<Vec<usize>>,
+) -> Generation<ScriptedDecoder<'a>, LetterDetokenizer> {
     let decoder = ScriptedDecoder {
         next: tokens.iter().copied().collect(),
         n_top: params.logprobs,
         last: 0,
-        limits: &limits,
-        is_dropped: &is_dropped,
+        limits,
+        fails: false,
+        n_finished: 0,
     };
     let prompt = PreparedPrompt {
         tokens: vec![7; 6],
@@ -119,21 +127,28 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
         tools: None,
     };
     let job = Job {
-        prompt: &prompt,
-        params,
         max_tokens: params.max_tokens.unwrap_or(100),
         prefill_chunk: 2,
-        start: Instant::now(),
-        constraint: None,
+        ..Job::new(prompt, params, control, Instant::now())
     };
+    Generation::new(job, decoder, LetterDetokenizer)
+}
+
+fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl) -> Output {
+    let limits = Cell::default();
+    let mut generation = generation(tokens, params, control, &limits);
     let mut recorder = Recorder::default();
-    let output = run(job, decoder, LetterDetokenizer, control, &mut recorder);
+    let (reason, stats) = loop {
+        assert_eq!(generation.decoder().n_finished, 0);
+        if let Some(end) = generation.step(&mut recorder).unwrap() {
+            break end;
+        }
+    };
+    assert_eq!(generation.into_decoder().n_finished, 1);
     let Recorder {
         tokens: returned,
         events,
     } = recorder;
-    let (reason, stats) = output.unwrap();
-    assert!(is_dropped.get(), "the decoder was dropped");
     let drawn = tokens.iter().filter_map(|next| match next {
         NextToken::Token(token) => Some(*token),
         NextToken::Complete | NextToken::ContextFull | NextToken::Stopped => None,
@@ -321,6 +336,37 @@ fn spare_memory_is_released_once_per_request() {
     let before = N_TRIMS.get();
     run_job(&letters("abc"), &GenerationParams::default(), &control);
     assert_eq!(N_TRIMS.get(), before + 1);
+}
+
+/// Prompts are read in chunks and tokens one at a time, so other responses get their turn.
+#[test]
+fn each_step_is_a_chunk_of_the_prompt_or_a_token() {
+    let limits = Cell::default();
+    let (params, control) = (GenerationParams::default(), JobControl::new());
+    let mut generation = generation(&letters("ab"), &params, &control, &limits);
+    let mut n_events = Vec::new();
+    loop {
+        let mut recorder = Recorder::default();
+        let end = generation.step(&mut recorder).unwrap();
+        n_events.push(recorder.events.len());
+        if let Some((reason, _)) = end {
+            assert_eq!(reason, FinishReason::Length);
+            break;
+        }
+    }
+    // One of the 6 tokens is cached, and `Started` comes with the first chunk.
+    assert_eq!(n_events, [2, 1, 1, 1, 1, 0]);
+}
+
+#[test]
+fn a_failed_response_is_finished_too() {
+    let limits = Cell::default();
+    let (params, control) = (GenerationParams::default(), JobControl::new());
+    let mut generation = generation(&[], &params, &control, &limits);
+    generation.decoder_mut().fails = true;
+    let result = generation.step(&mut Recorder::default());
+    assert!(result.is_err(), "{result:?}");
+    assert_eq!(generation.into_decoder().n_finished, 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! can run token by token. [`DecodePlan`] is that chain, checked once; [`Detokenizer`] runs it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tokenizers::Decoder;
 use tokenizers::decoders::DecoderWrapper;
@@ -91,22 +92,22 @@ enum Piece {
 
 /// Converts the token ids of one text to bytes, in order.
 #[derive(Debug, Clone)]
-pub struct Detokenizer<'t> {
-    tokenizer: &'t tokenizers::Tokenizer,
-    plan: &'t DecodePlan,
+pub struct Detokenizer {
+    tokenizer: Arc<tokenizers::Tokenizer>,
+    plan: Arc<DecodePlan>,
     is_first: bool,
     word_ended: bool,
     text_start: Option<(char, usize)>,
 }
 
-impl<'t> Detokenizer<'t> {
-    pub(crate) fn new(tokenizer: &'t tokenizers::Tokenizer, plan: &'t DecodePlan) -> Self {
+impl Detokenizer {
+    pub(crate) fn new(tokenizer: Arc<tokenizers::Tokenizer>, plan: Arc<DecodePlan>) -> Self {
         Self {
             tokenizer,
-            plan,
             is_first: true,
             word_ended: false,
             text_start: plan.text_start,
+            plan,
         }
     }
 

@@ -57,8 +57,11 @@ impl Core {
     /// Takes one step towards serving the next request in the queue. Returns true if there may be
     /// more to do.
     fn serve_next(&mut self) -> bool {
-        if self.queue.is_empty() || self.n_running() > 0 || self.blocked_by().is_some() {
+        if self.queue.is_empty() || self.blocked_by().is_some() {
             return false;
+        }
+        if self.n_running() > 0 {
+            return self.serve_beside();
         }
         // A load that has started is completed, even if the request that started it was canceled
         // and only a later one needs the model.
@@ -77,7 +80,7 @@ impl Core {
     }
 
     fn update_keep_awake(&mut self) {
-        let works = |model: &Model| model.is_incoming() || model.job().is_some();
+        let works = |model: &Model| model.is_incoming() || model.running().is_some();
         let keeps_awake = self.models.iter().any(works) || self.switch_at().is_some();
         if keeps_awake != self.keeps_awake {
             self.keeps_awake = keeps_awake;

@@ -1,14 +1,15 @@
 //! Jobs: how generating a response, embedding texts or counting tokens starts, is stopped, and
 //! ends.
 //!
-//! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
-//! ended. If a job does not end in time after a stop, its process is killed.
+//! Rule: jobs run on one model at a time, and it stays loaded until they have ended. Which jobs run
+//! beside each other is in [`super::together`]. If a job does not end in time after a stop, its process
+//! is killed.
 
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{Command, JobId, JobSummary, Request};
 
-use super::model::{Job, Stop};
+use super::model::{Job, JobKind, Running, Stop};
 use super::{Core, Effect, Phase};
 use crate::governor::Restrictions;
 use crate::request::{RequestError, RequestId, Work};
@@ -16,24 +17,27 @@ use crate::response::Outcome;
 use crate::status::UnloadReason;
 
 impl Core {
-    /// Returns the number of running jobs: 0 or 1.
+    /// Returns the number of running jobs.
     pub(super) fn n_running(&self) -> usize {
-        let running = self.models.iter().filter(|model| model.job().is_some());
-        running.count()
+        let running = self.models.iter().map(|model| model.jobs().len());
+        running.sum()
     }
 
-    /// Starts the request at `position` in the queue on the ready model `index`.
+    /// Starts the request at `position` in the queue on model `index`, which is ready or takes another
+    /// job.
     pub(super) fn generate(&mut self, index: usize, position: usize) {
         let Some(pending) = self.queue.remove(position) else {
             return;
         };
         let job = JobId(pending.id.0);
+        let kind = JobKind::of(&pending.work);
         let model = &mut self.models[index];
         let command = match pending.work {
             Work::Generate(request) => {
                 let request = apply_limits(self.governor.restrictions(), request);
                 model.use_conversation(request.params.conversation);
-                if model.has_switched && !model.can_park() {
+                // A response beside others has a KV cache of its own, so it replaces none.
+                if model.is_ready() && model.has_switched && !model.can_park() {
                     self.save_now(index);
                 }
                 self.models[index].has_private_cache |= request.params.is_private;
@@ -55,70 +59,97 @@ impl Core {
         let model = &mut self.models[index];
         model.keep_alive = pending.keep_alive;
         model.last_user = Some((pending.client.clone(), pending.class));
-        let running = Job::new(pending.id, pending.client, pending.class, self.now);
-        model.phase = Phase::Generating(running);
+        let job = Job {
+            request_id: pending.id,
+            client: pending.client,
+            class: pending.class,
+            kind,
+            since: self.now,
+            stop: None,
+        };
+        match &mut model.phase {
+            Phase::Generating(running) => running.jobs.push(job),
+            phase => *phase = Phase::Generating(Running::new(job)),
+        }
         self.effects.push(Effect::Send(model.worker, command));
     }
 
-    /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,
-    /// the shorter deadline of an unload applies.
-    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason) {
+    /// Stops those jobs of `index` that `which` selects. The first reason is kept. If the memory is
+    /// needed, the shorter deadline of an unload applies.
+    pub(super) fn stop_jobs(
+        &mut self,
+        index: usize,
+        reason: FinishReason,
+        which: impl Fn(&Job) -> bool,
+    ) {
         let end_by = self.now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
-        let Phase::Generating(job) = &mut model.phase else {
+        let Phase::Generating(running) = &mut model.phase else {
             return;
         };
-        if job.stop.is_none() {
-            let since = self.now;
-            job.stop = Some(Stop { since, end_by });
-            let job = Some(JobId(job.request_id.0));
-            let effect = Effect::Send(model.worker, Command::Stop { job, reason });
-            self.effects.push(effect);
+        for job in running.jobs.iter_mut().filter(|job| which(job)) {
+            if job.stop.is_none() {
+                let since = self.now;
+                job.stop = Some(Stop { since, end_by });
+                let job = Some(JobId(job.request_id.0));
+                let effect = Effect::Send(model.worker, Command::Stop { job, reason });
+                self.effects.push(effect);
+            }
         }
         if reason == FinishReason::Shed {
             self.shorten_stop(index);
         }
     }
 
-    /// Shortens the deadline of a stopped job of `index` to that of an unload.
+    /// Shortens the deadlines of the stopped jobs of `index` to that of an unload.
     pub(super) fn shorten_stop(&mut self, index: usize) {
         let by = self.now + self.tuning.unload_timeout;
-        if let Phase::Generating(job) = &mut self.models[index].phase
-            && let Some(stop) = &mut job.stop
-        {
-            stop.end_by = stop.end_by.min(by);
+        if let Phase::Generating(running) = &mut self.models[index].phase {
+            for stop in running.jobs.iter_mut().filter_map(|job| job.stop.as_mut()) {
+                stop.end_by = stop.end_by.min(by);
+            }
         }
     }
 
-    /// Kills the worker of `index`, whose job did not end after a stop. The queue continues.
-    pub(super) fn kill_job(&mut self, index: usize) {
+    /// Handles that a deadline of the jobs of `index` has passed: stops them, or kills the worker if a
+    /// stopped one has not ended.
+    pub(super) fn enforce_deadline_of_jobs(&mut self, index: usize) {
+        let stops = self.models[index].jobs().iter();
+        let mut stops = stops.filter_map(|job| job.stop.as_ref());
+        match stops.find(|stop| stop.end_by <= self.now).cloned() {
+            Some(missed) => self.kill_jobs(index, &missed),
+            None => self.stop_jobs(index, FinishReason::Shed, |_| true),
+        }
+    }
+
+    /// Kills the worker of `index`, one of whose jobs did not end after a stop. The queue continues.
+    fn kill_jobs(&mut self, index: usize, missed: &Stop) {
         let model = &self.models[index];
-        let Some(job) = model.job() else {
+        let Some(running) = model.running() else {
             return;
         };
-        let why = job.then_unload.unwrap_or(UnloadReason::Fault);
-        let since = job.stop.as_ref().map_or(self.now, |stop| stop.since);
-        let seconds = self.now.saturating_sub(since).as_secs();
+        let why = running.then_unload.unwrap_or(UnloadReason::Fault);
+        let seconds = self.now.saturating_sub(missed.since).as_secs();
         let gone = RequestError::WorkerGone {
             end: WorkerEnd::Unresponsive { seconds },
-            during: model.activity().to_owned(),
+            during: "stopping".to_owned(),
         };
         self.last_error = Some(format!("{}: {gone}", model.spec.name));
         let error = match why {
             UnloadReason::Quit => RequestError::Quitting,
             _ => gone,
         };
-        self.fail_job(index, &error);
+        self.fail_jobs(index, &error);
         self.kill(index, why);
     }
 
-    /// Handles that the model of `index` is unusable: unloads it after its job has ended.
+    /// Handles that the model of `index` is unusable: unloads it after its jobs have ended.
     pub(super) fn model_broke(&mut self, index: usize, source: EngineError) {
         self.models[index].is_broken = true;
         self.record_crash(index, &RequestError::Engine { source });
         match &mut self.models[index].phase {
-            Phase::Generating(job) => {
-                job.then_unload.get_or_insert(UnloadReason::Fault);
+            Phase::Generating(running) => {
+                running.then_unload.get_or_insert(UnloadReason::Fault);
             }
             _ => self.begin_unload(index, UnloadReason::Fault),
         }
@@ -131,9 +162,18 @@ impl Core {
         result: Result<JobSummary, EngineError>,
     ) {
         let model = &mut self.models[index];
-        let then_unload = model.job().and_then(|job| job.then_unload);
-        let time = model.job().map(|job| self.now.saturating_sub(job.since));
-        model.phase = Phase::Ready;
+        let Phase::Generating(running) = &mut model.phase else {
+            return;
+        };
+        let ended = running
+            .jobs
+            .extract_if(.., |job| job.request_id == request_id);
+        let time = ended.last().map(|job| self.now.saturating_sub(job.since));
+        let is_last = running.jobs.is_empty();
+        let then_unload = running.then_unload.filter(|_| is_last);
+        if is_last {
+            model.phase = Phase::Ready;
+        }
         model.last_used = self.now;
         if !model.is_broken {
             model.has_completed_work = true;
@@ -163,7 +203,8 @@ impl Core {
         self.record_job_time(time.unwrap_or_default());
         match then_unload {
             Some(why) => self.begin_unload(index, why),
-            None => self.save_after_switch(index),
+            None if is_last => self.save_after_switch(index),
+            None => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use transom_engine::{
 use transom_engine_host::wire::LoadFootprint;
 
 use super::{Timestamp, WorkerId};
-use crate::request::{Class, ClientId, KeepAlive, ModelSpec, PassedOver, RequestId};
+use crate::request::{Class, ClientId, KeepAlive, ModelSpec, PassedOver, RequestId, Work};
 use crate::status::UnloadReason;
 
 #[derive(Debug, Clone)]
@@ -70,8 +70,19 @@ pub(super) enum Phase {
         progress: Option<LoadProgress>,
     },
     Ready,
-    Generating(Job),
+    Generating(Running),
     Unloading(Unloading),
+}
+
+/// The running jobs of a model.
+#[derive(Debug, Clone)]
+pub(super) struct Running {
+    /// In the order in which they started; at least one.
+    pub(super) jobs: Vec<Job>,
+    /// Deadline that critical memory pressure sets.
+    pub(super) finish_by: Option<Timestamp>,
+    /// Reason to unload the model after all jobs have ended. No job starts then.
+    pub(super) then_unload: Option<UnloadReason>,
 }
 
 #[derive(Debug, Clone)]
@@ -79,38 +90,73 @@ pub(super) struct Job {
     pub(super) request_id: RequestId,
     pub(super) client: ClientId,
     pub(super) class: Class,
+    pub(super) kind: JobKind,
     /// When it started.
     pub(super) since: Timestamp,
     pub(super) stop: Option<Stop>,
-    /// Deadline that critical memory pressure sets.
-    pub(super) finish_by: Option<Timestamp>,
-    /// Reason to unload the model after the job has ended.
-    pub(super) then_unload: Option<UnloadReason>,
 }
 
-impl Job {
-    pub(super) fn new(
-        request_id: RequestId,
-        client: ClientId,
-        class: Class,
-        since: Timestamp,
-    ) -> Self {
+/// What a job needs of its model, and whether others may run beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobKind {
+    /// A response, with a KV cache of its own.
+    Response,
+    /// A response that is generated alone, so that it is reproducible.
+    Reproducible,
+    /// Embedded texts, which no other job waits for a part of.
+    Embedding,
+    /// Counted tokens, which take no time and no memory.
+    Count,
+}
+
+impl Running {
+    pub(super) fn new(job: Job) -> Self {
         Self {
-            request_id,
-            client,
-            class,
-            since,
-            stop: None,
+            jobs: vec![job],
             finish_by: None,
             then_unload: None,
         }
     }
 
+    /// Returns when a job is stopped, or the process killed if a stopped one has not ended.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        match &self.stop {
+        let jobs = self.jobs.iter();
+        let deadlines = jobs.filter_map(|job| match &job.stop {
             None => self.finish_by,
             Some(stop) => Some(stop.end_by),
+        });
+        deadlines.min()
+    }
+
+    /// Returns true if all jobs were told to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.jobs.iter().all(|job| job.stop.is_some())
+    }
+
+    pub(super) fn has(&self, id: RequestId) -> bool {
+        self.jobs.iter().any(|job| job.request_id == id)
+    }
+
+    fn n_responses(&self) -> usize {
+        let kinds = self.jobs.iter().map(|job| job.kind);
+        let responses = kinds.filter(|kind| kind.has_kv_cache());
+        responses.count()
+    }
+}
+
+impl JobKind {
+    pub(super) fn of(work: &Work) -> Self {
+        match work {
+            Work::Generate(request) if request.params.sampling.seed.is_some() => Self::Reproducible,
+            Work::Generate(_) => Self::Response,
+            Work::CountTokens(_) => Self::Count,
+            // A load request is no job.
+            Work::Embed(_) | Work::Load => Self::Embedding,
         }
+    }
+
+    pub(super) fn has_kv_cache(self) -> bool {
+        matches!(self, Self::Response | Self::Reproducible)
     }
 }
 
@@ -244,26 +290,41 @@ impl Model {
         matches!(self.phase, Phase::Unloading(_))
     }
 
-    pub(super) fn job(&self) -> Option<&Job> {
+    pub(super) fn running(&self) -> Option<&Running> {
         match &self.phase {
-            Phase::Generating(job) => Some(job),
+            Phase::Generating(running) => Some(running),
             _ => None,
         }
+    }
+
+    /// Returns the running jobs.
+    pub(super) fn jobs(&self) -> &[Job] {
+        self.running().map_or(&[], |running| &running.jobs)
     }
 
     /// Returns true if the model is loaded and not about to be unloaded.
     pub(super) fn is_loaded(&self) -> bool {
         match &self.phase {
             Phase::Ready => true,
-            Phase::Generating(job) => job.then_unload.is_none(),
+            Phase::Generating(running) => running.then_unload.is_none(),
             _ => false,
         }
     }
 
-    /// Returns the bytes of the budget reserved for the model: the maximum that it may need.
+    /// Returns the bytes of the budget reserved for the model: the maximum that it may need for the
+    /// responses that it generates.
     pub(super) fn reserved_bytes(&self) -> u64 {
         let need = self.need.filter(|_| self.load_started.is_some());
-        need.map_or(0, |need| need.total_bytes())
+        let n_further = self
+            .running()
+            .map_or(0, Running::n_responses)
+            .saturating_sub(1);
+        need.map_or(0, |need| {
+            let further = need
+                .further_response_bytes()
+                .saturating_mul(n_further as u64);
+            need.total_bytes().saturating_add(further)
+        })
     }
 
     pub(super) fn set_process_bytes(&mut self, bytes: u64) {
@@ -299,12 +360,12 @@ impl Model {
     }
 
     pub(super) fn activity(&self) -> &'static str {
-        match self.phase {
+        match &self.phase {
             Phase::Measuring => "reading the model's files",
             Phase::WaitingForRoom { .. } => "waiting for room",
             Phase::Loading { .. } => "loading",
             Phase::Ready => "idle",
-            Phase::Generating(Job { stop: Some(_), .. }) => "stopping",
+            Phase::Generating(running) if running.is_stopping() => "stopping",
             Phase::Generating(_) => "generating",
             Phase::Unloading(_) => "unloading",
         }

@@ -31,10 +31,10 @@ impl Core {
         self.trimmed_at = pressure;
         let finish_by = self.now + self.tuning.finish_timeout;
         for index in self.secondary_first() {
-            if let Phase::Generating(job) = &mut self.models[index].phase {
-                job.finish_by = is_critical.then(|| job.finish_by.unwrap_or(finish_by));
+            if let Phase::Generating(running) = &mut self.models[index].phase {
+                running.finish_by = is_critical.then(|| running.finish_by.unwrap_or(finish_by));
                 if stop_answers {
-                    self.stop_job(index, FinishReason::Shed);
+                    self.stop_jobs(index, FinishReason::Shed, |_| true);
                 }
             } else if is_critical {
                 self.count_shed_load(index);

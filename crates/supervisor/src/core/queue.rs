@@ -108,9 +108,9 @@ impl Core {
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return self.end_request(id, Outcome::Finished { reason, stats });
         }
-        let runs = |model: &super::Model| model.job().is_some_and(|job| job.request_id == id);
+        let runs = |model: &super::Model| model.running().is_some_and(|running| running.has(id));
         if let Some(index) = self.models.iter().position(runs) {
-            self.stop_job(index, FinishReason::Canceled);
+            self.stop_jobs(index, FinishReason::Canceled, |job| job.request_id == id);
         }
     }
 

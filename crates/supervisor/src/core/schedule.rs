@@ -91,13 +91,20 @@ impl Core {
             let mut ready = self.models.iter().filter(|model| model.is_ready());
             ready.any(|model| model.serves(&pending.spec))
         };
-        let Some(position) = self.queue.iter().position(is_served) else {
-            return 0;
-        };
+        self.first_to_serve(is_served).unwrap_or(0)
+    }
+
+    /// Returns the position of the first request that `is_served` selects, if it may overtake all before
+    /// it.
+    pub(super) fn first_to_serve(
+        &self,
+        is_served: impl Fn(&PendingRequest) -> bool,
+    ) -> Option<usize> {
+        let position = self.queue.iter().position(is_served)?;
         let next = &self.queue[position];
         let mut earlier = self.queue.range(..position);
         let may_overtake = earlier.all(|other| other.may_be_overtaken_by(next, self.now));
-        if may_overtake { position } else { 0 }
+        may_overtake.then_some(position)
     }
 
     /// Returns until when the models in memory stay for the client that they served last, although

@@ -23,7 +23,7 @@ impl Core {
                 .clone()
                 .map(|model| self.describe(model, now))
                 .collect(),
-            running: self.models.iter().filter_map(describe_job).collect(),
+            running: self.models.iter().flat_map(describe_jobs).collect(),
             queue: queue.collect(),
             budget_bytes: self.budget_bytes(),
             in_use_bytes: models
@@ -60,10 +60,9 @@ impl Core {
     }
 }
 
-/// Returns the running request of the model. The driver fills in its progress.
-fn describe_job(model: &Model) -> Option<RequestStatus> {
-    let job = model.job()?;
-    Some(RequestStatus {
+/// Returns the running requests of the model. The driver fills in their progress.
+fn describe_jobs(model: &Model) -> impl Iterator<Item = RequestStatus> {
+    model.jobs().iter().map(|job| RequestStatus {
         request_id: job.request_id,
         model: model.spec.name.clone(),
         client: job.client.clone(),
@@ -82,10 +81,14 @@ fn describe_phase(phase: &Phase) -> PhaseStatus {
         Phase::Loading { progress } => PhaseStatus::Loading {
             progress: *progress,
         },
+        // Generating without a job does not exist.
         Phase::Ready => PhaseStatus::Ready,
-        Phase::Generating(job) => PhaseStatus::Generating {
-            request_id: job.request_id,
-            is_stopping: job.stop.is_some(),
+        Phase::Generating(running) => match running.jobs.first() {
+            Some(job) => PhaseStatus::Generating {
+                request_id: job.request_id,
+                is_stopping: running.is_stopping(),
+            },
+            None => PhaseStatus::Ready,
         },
         Phase::Unloading(unloading) => PhaseStatus::Unloading { why: unloading.why },
     }

@@ -17,7 +17,7 @@ impl Core {
     /// reason), but does not end.
     pub(super) fn process_stuck(&mut self, index: usize, process_id: u32, end: WorkerEnd) {
         if !self.models[index].is_unloading() {
-            self.fail_job_of_dead_worker(index, end);
+            self.fail_jobs_of_dead_worker(index, end);
         }
         let step = UnloadStep::Stuck { process_id };
         self.set_unload_step(index, UnloadReason::Fault, step);

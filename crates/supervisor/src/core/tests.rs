@@ -23,4 +23,5 @@ mod simulation;
 mod stops;
 mod stuck;
 mod timeline;
+mod together;
 mod unloads;

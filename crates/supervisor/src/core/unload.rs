@@ -1,6 +1,6 @@
 //! Verified unloading: drop the model, measure the process, let it exit; kill it if necessary.
 //!
-//! Rule: an unload starts only when no job runs and is complete only when the process is gone.
+//! Rule: an unload starts only when no job of the model runs and is complete only when the process is gone.
 
 use std::time::Duration;
 
@@ -102,11 +102,11 @@ impl Core {
         }
     }
 
-    /// Unloads `index`, stopping its job first if it has one.
+    /// Unloads `index`, stopping its jobs first if it has any.
     pub(super) fn stop_and_unload(&mut self, index: usize, why: UnloadReason) {
-        self.stop_job(index, FinishReason::Canceled);
+        self.stop_jobs(index, FinishReason::Canceled, |_| true);
         match &mut self.models[index].phase {
-            Phase::Generating(job) => job.then_unload = Some(why),
+            Phase::Generating(running) => running.then_unload = Some(why),
             _ => self.begin_unload(index, why),
         }
     }
@@ -135,7 +135,7 @@ impl Core {
                     unloading.kill_at += saved_bytes.map_or(Duration::ZERO, time_to_save);
                 }
             }
-            // The job ends first.
+            // The jobs end first.
             Phase::Generating(_) => {}
             Phase::Unloading(_) if may_wait_for_save(why) => {}
             // Takes back the extra time for saving the state. The unload itself continues.
@@ -258,10 +258,7 @@ impl Core {
             match &model.phase {
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => {}
                 Phase::Ready => self.begin_unload(index, UnloadReason::Idle),
-                Phase::Generating(job) => match job.stop {
-                    Some(_) => self.kill_job(index),
-                    None => self.stop_job(index, FinishReason::Shed),
-                },
+                Phase::Generating(_) => self.enforce_deadline_of_jobs(index),
                 Phase::Unloading(_) => self.kill(index, UnloadReason::LoadEnded),
             }
         }

@@ -10,7 +10,7 @@ use transom_engine_host::{WorkerEnd, WorkerReport};
 
 use super::model::UnloadStep;
 use super::{Core, Effect, Phase, WorkerId};
-use crate::request::RequestError;
+use crate::request::{RequestError, RequestId};
 use crate::response::Outcome;
 use crate::status::UnloadReason;
 
@@ -31,7 +31,7 @@ impl Core {
             }
             // The process ended without being told to. Queued requests get a new worker.
             WorkerReport::Exited(end) => {
-                self.fail_job_of_dead_worker(index, end);
+                self.fail_jobs_of_dead_worker(index, end);
                 self.models.remove(index);
             }
         }
@@ -66,10 +66,9 @@ impl Core {
                 self.load_succeeded(index, info, memory, footprint);
             }
             (P::Generating(running), R::JobEnded { job, result })
-                if running.request_id.0 == job.0 =>
+                if running.has(RequestId(job.0)) =>
             {
-                let request_id = running.request_id;
-                self.job_ended(index, request_id, result);
+                self.job_ended(index, RequestId(job.0), result);
             }
             (P::Ready | P::Generating(_), R::Trimmed { memory, .. }) => model.memory = Some(memory),
             // The reply to a command that was sent during a load.
@@ -126,15 +125,15 @@ impl Core {
         model.last_used = self.now;
     }
 
-    /// Fails the job of a worker that ended without being told to, and records the crash.
-    pub(super) fn fail_job_of_dead_worker(&mut self, index: usize, end: WorkerEnd) {
+    /// Fails the jobs of a worker that ended without being told to, and records the crash.
+    pub(super) fn fail_jobs_of_dead_worker(&mut self, index: usize, end: WorkerEnd) {
         let during = self.models[index].activity().to_owned();
         let error = RequestError::WorkerGone { end, during };
-        self.fail_job(index, &error);
+        self.fail_jobs(index, &error);
         self.record_crash(index, &error);
     }
 
-    /// Handles an impossible report: kills the worker and fails its job.
+    /// Handles an impossible report: kills the worker and fails its jobs.
     fn protocol_violation(&mut self, index: usize, report: &Report) {
         let model = &self.models[index];
         let during = model.activity().to_owned();
@@ -142,7 +141,7 @@ impl Core {
         let reason = format!("`{}`", name_of(report));
         let end = WorkerEnd::Protocol { reason };
         let error = RequestError::WorkerGone { end, during };
-        self.fail_job(index, &error);
+        self.fail_jobs(index, &error);
         self.last_error = Some(format!("{}: {error}", self.models[index].spec.name));
         if !was_unloading {
             self.record_crash(index, &error);
@@ -150,10 +149,12 @@ impl Core {
         self.kill(index, UnloadReason::Fault);
     }
 
-    pub(super) fn fail_job(&mut self, index: usize, error: &RequestError) {
-        if let Some(job) = self.models[index].job() {
-            let (request_id, error) = (job.request_id, error.clone());
-            self.end_request(request_id, Outcome::Failed { error });
+    pub(super) fn fail_jobs(&mut self, index: usize, error: &RequestError) {
+        let jobs = self.models[index].jobs().iter();
+        let ids: Vec<RequestId> = jobs.map(|job| job.request_id).collect();
+        for id in ids {
+            let error = error.clone();
+            self.end_request(id, Outcome::Failed { error });
         }
     }
 

@@ -34,8 +34,8 @@ struct WorkerHandle {
     /// `None` after the worker was released.
     commands: Option<mpsc::UnboundedSender<NextCommand>>,
     kill: KillSwitch,
-    /// The job that it was last told to run.
-    job: Option<JobId>,
+    /// The jobs that it was told to run and that may not have ended.
+    jobs: Vec<JobId>,
 }
 
 /// A command on its way to a worker.
@@ -75,7 +75,7 @@ impl Executor {
     pub(super) fn forward(&mut self, worker: WorkerId, job: JobId, event: ResponseEvent) {
         // Events of a job that is not the worker's own are ignored.
         let handle = self.workers.get(&worker);
-        let is_own_job = handle.is_some_and(|handle| handle.job == Some(job));
+        let is_own_job = handle.is_some_and(|handle| handle.jobs.contains(&job));
         let writer = self.responses.get(&RequestId(job.0));
         if let Some(writer) = writer.filter(|_| is_own_job) {
             writer.write(event);
@@ -94,7 +94,9 @@ impl Executor {
                 if let Command::Generate { job, .. } | Command::Embed { job, .. } = &command
                     && let Some(handle) = self.workers.get_mut(&worker)
                 {
-                    handle.job = Some(*job);
+                    let is_open = |job: &JobId| self.responses.contains_key(&RequestId(job.0));
+                    handle.jobs.retain(is_open);
+                    handle.jobs.push(*job);
                 }
                 self.queue_command(worker, NextCommand::Ready(command));
             }
@@ -148,7 +150,7 @@ impl Executor {
         let handle = WorkerHandle {
             commands: Some(to_worker),
             kill,
-            job: None,
+            jobs: Vec::new(),
         };
         self.workers.insert(worker, handle);
         let report = self.report.clone();

@@ -38,6 +38,8 @@ struct SignalLimits {
     max_tokens: Option<usize>,
     prefill_chunk: Option<usize>,
     disables_speculation: bool,
+    /// Responses that have not started wait until no other one runs.
+    one_at_a_time: bool,
     slows_repaint: bool,
     idle: Option<Idle>,
     blocks_requests: bool,
@@ -77,6 +79,7 @@ const fn no_limits(reason: LimitReason) -> SignalLimits {
         max_tokens: None,
         prefill_chunk: None,
         disables_speculation: false,
+        one_at_a_time: false,
         slows_repaint: false,
         idle: None,
         blocks_requests: false,
@@ -96,6 +99,7 @@ const MEMORY_WARNING: SignalLimits = SignalLimits {
     context_length: Some(4096),
     max_tokens: Some(1024),
     prefill_chunk: Some(512),
+    one_at_a_time: true,
     idle: idle(60, 30, IdleSource::Setting),
     ..no_limits(memory(MemoryPressure::Warning))
 };
@@ -117,6 +121,7 @@ const HEAT_SERIOUS: SignalLimits = SignalLimits {
     max_tokens: Some(1024),
     prefill_chunk: Some(256),
     disables_speculation: true,
+    one_at_a_time: true,
     slows_repaint: true,
     suggests_smaller_model: true,
     ..no_limits(heat(ThermalState::Serious))
@@ -132,6 +137,7 @@ const LOW_POWER: SignalLimits = SignalLimits {
     context_length: Some(4096),
     max_tokens: Some(1024),
     disables_speculation: true,
+    one_at_a_time: true,
     slows_repaint: true,
     idle: idle(90, 60, IdleSource::Default),
     suggests_smaller_model: true,
@@ -270,6 +276,13 @@ pub(super) fn idle_unload(
 ) -> Option<Duration> {
     let idle = ActiveSignals::of(effective).idle(size, tuning);
     idle.map(|(wait, _)| wait)
+}
+
+/// Returns true if several responses may be generated at the same time under these `effective`
+/// signals.
+pub(super) fn allows_parallel(effective: &SystemSignals) -> bool {
+    let active = ActiveSignals::of(effective);
+    active.first(|signal| signal.one_at_a_time).is_none()
 }
 
 /// The limits of the active signals, in the order of [`ALL_SIGNALS`].

@@ -2,7 +2,7 @@
 //!
 //! These cases use the starter model, because the tiny model may finish before the stop.
 
-use transom_engine::{FinishReason, TokenEvent};
+use transom_engine::{FinishReason, TokenEvent, Trim};
 use transom_engine_host::wire::{Command, Report};
 
 use crate::process::{TestProcess, limits};
@@ -110,6 +110,9 @@ pub(crate) async fn a_job_stopped_in_the_queue_does_no_work(subject: &Subject) {
     let endless = TestRequest::text("On and on").endless();
     for reason in REASONS {
         let first = process.start_job(&endless);
+        // The second job waits behind the trim, and the trim for the first job.
+        let trim = Trim::KeepConversation;
+        process.send(Command::Trim { trim });
         let second = process.queue_job(&endless);
         process.stop(Some(second), reason);
         process
@@ -117,6 +120,7 @@ pub(crate) async fn a_job_stopped_in_the_queue_does_no_work(subject: &Subject) {
             .await;
         process.stop(Some(first), FinishReason::Canceled);
         assert_eq!(process.response().await.reason(), FinishReason::Canceled);
+        process.trim_result().await;
         process.expect_job(second, &endless);
         let response = process.response().await;
         assert_eq!(response.reason(), reason);

@@ -16,7 +16,7 @@ fn generate(job: u64) -> (Task, JobControl) {
 fn take(inbox: &Inbox) -> Option<Task> {
     match inbox.take(None, || {}) {
         Next::Task(task) => Some(task),
-        Next::Idle | Next::Closed => None,
+        Next::Busy | Next::Idle | Next::Closed => None,
     }
 }
 
@@ -43,6 +43,7 @@ fn a_stop_of_a_job_that_has_ended_is_ignored() {
     let (first, _) = generate(1);
     inbox.push(first);
     assert!(take(&inbox).is_some());
+    inbox.ended(JobId(1));
     let (second, second_control) = generate(2);
     inbox.push(second);
     assert!(take(&inbox).is_some());
@@ -58,6 +59,8 @@ fn a_trim_reaches_the_running_job_at_once_and_is_also_queued() {
     assert!(take(&inbox).is_some());
     inbox.push(Task::Trim(Trim::KeepConversation));
     assert!(control.take_trim_request());
+    assert!(take(&inbox).is_none());
+    inbox.ended(JobId(1));
     assert!(matches!(
         take(&inbox),
         Some(Task::Trim(Trim::KeepConversation))
@@ -75,7 +78,32 @@ fn an_unload_stops_everything_before_it() {
     inbox.push(Task::Unload(None));
     assert!(first_control.is_stopped() && second_control.is_stopped());
     assert!(matches!(take(&inbox), Some(Task::Generate(..))));
+    for job in [1, 2] {
+        assert!(matches!(inbox.take(None, || {}), Next::Busy));
+        inbox.ended(JobId(job));
+    }
     assert!(matches!(take(&inbox), Some(Task::Unload(None))));
+}
+
+#[test]
+fn jobs_start_beside_running_ones_and_other_tasks_wait_for_them() {
+    let inbox = Inbox::default();
+    let jobs = [1, 2, 3].map(generate);
+    let [first, second, third] = jobs.map(|(task, _)| task);
+    inbox.push(first);
+    inbox.push(second);
+    inbox.push(Task::Trim(Trim::KeepConversation));
+    inbox.push(third);
+    let is_job =
+        |task: Option<Task>, id| matches!(task, Some(Task::Generate(JobId(job), ..)) if job == id);
+    assert!(is_job(take(&inbox), 1) && is_job(take(&inbox), 2));
+    // Also if one of the jobs has ended, and also for the job after the trim.
+    assert!(take(&inbox).is_none());
+    inbox.ended(JobId(1));
+    assert!(take(&inbox).is_none());
+    inbox.ended(JobId(2));
+    assert!(matches!(take(&inbox), Some(Task::Trim(_))));
+    assert!(is_job(take(&inbox), 3));
 }
 
 #[test]
@@ -97,6 +125,8 @@ fn a_queued_task_is_taken_even_if_the_time_has_passed() {
     inbox.push(first);
     let past = Some(Instant::now());
     assert!(matches!(inbox.take(past, || {}), Next::Task(_)));
+    assert!(matches!(inbox.take(past, || {}), Next::Busy));
+    inbox.ended(JobId(1));
     assert!(matches!(inbox.take(past, || {}), Next::Idle));
     inbox.close();
     assert!(matches!(inbox.take(past, || {}), Next::Closed));

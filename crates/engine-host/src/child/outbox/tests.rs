@@ -64,6 +64,23 @@ fn texts_of_one_section_are_joined_and_no_others() {
     assert_eq!(queued, expected);
 }
 
+/// Responses that are generated in turns do not fill the queue.
+#[test]
+fn texts_of_jobs_that_take_turns_are_joined() {
+    let answer = |job, letter| text(job, Section::Answer, letter);
+    let turns = [("a", "d"), ("b", "e"), ("c", "f")];
+    let turns = turns.map(|(one, other)| [answer(1, one), answer(2, other)]);
+    let queued = queue(turns.concat());
+    assert_eq!(queued, [answer(1, "abc"), answer(2, "def")]);
+    // Nothing passes the end of a job.
+    let trimmed = Report::Trimmed {
+        bytes: 1,
+        memory: Default::default(),
+    };
+    let queued = queue([answer(1, "a"), trimmed.clone(), answer(1, "b")]);
+    assert_eq!(queued, [answer(1, "a"), trimmed, answer(1, "b")]);
+}
+
 /// A slow reader can still compute the speed of the model.
 #[test]
 fn a_joined_text_has_the_latest_count_of_tokens() {
@@ -123,32 +140,36 @@ fn an_abandoned_outbox_drops_all_reports() {
 }
 
 /// Undoes joins: returns each character with its job and section, and every other report, but only
-/// the last of consecutive progress.
+/// the last of consecutive progress. Events between two other reports are sorted by their job.
 fn normalized(reports: &[Report]) -> Vec<String> {
-    let mut lines: Vec<(bool, String)> = Vec::new();
-    for report in reports {
-        match report {
-            Report::Event {
-                job,
-                event: TokenEvent::Text { section, text, .. },
-            } => lines.extend(
-                text.chars()
-                    .map(|c| (false, format!("{job:?} {section:?} {c}"))),
-            ),
-            other => {
-                let is_progress = |line: &str| line.contains("rogress") || line.contains("Prefill");
-                let line = format!("{other:?}");
-                let same = |last: &String| {
-                    is_progress(&line) && last.split("done").next() == line.split("done").next()
-                };
-                if lines.last().is_some_and(|(_, last)| same(last)) {
-                    lines.pop();
-                }
-                lines.push((true, line));
+    let mut lines: Vec<String> = Vec::new();
+    let is_event = |report: &Report| matches!(report, Report::Event { .. });
+    for reports in reports.chunk_by(|a, b| is_event(a) && is_event(b)) {
+        let mut events: Vec<(u64, String)> = Vec::new();
+        for report in reports {
+            match report {
+                Report::Event {
+                    job,
+                    event: TokenEvent::Text { section, text, .. },
+                } => events.extend(
+                    text.chars()
+                        .map(|c| (job.0, format!("{job:?} {section:?} {c}"))),
+                ),
+                Report::Event { job, .. } => events.push((job.0, format!("{report:?}"))),
+                other => events.push((0, format!("{other:?}"))),
             }
         }
+        events.sort_by_key(|(job, _)| *job);
+        for (_, line) in events {
+            let start = |line: &str| line.split("done").next().map(str::to_owned);
+            let is_progress = line.contains("rogress") || line.contains("Prefill");
+            if is_progress && lines.last().is_some_and(|last| start(last) == start(&line)) {
+                lines.pop();
+            }
+            lines.push(line);
+        }
     }
-    lines.into_iter().map(|(_, line)| line).collect()
+    lines
 }
 
 fn any_report() -> impl Strategy<Value = Report> {

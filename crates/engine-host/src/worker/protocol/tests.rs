@@ -58,15 +58,48 @@ fn a_report_without_its_command_is_an_error() {
     assert!(state.receive(trimmed()).is_err());
 }
 
-#[test]
-fn the_end_of_another_job_is_an_error() {
-    let ended = |job| Report::JobEnded {
+fn ended(job: u64) -> Report {
+    Report::JobEnded {
         job: JobId(job),
         result: Err(EngineError::EmptyPrompt),
-    };
+    }
+}
+
+fn progress(job: u64) -> Report {
+    Report::Event {
+        job: JobId(job),
+        event: TokenEvent::Prefill { done: 1, total: 2 },
+    }
+}
+
+#[test]
+fn the_end_of_another_job_is_an_error() {
     let mut state = after_hello();
     state.pending.push_back(Pending::Generate(JobId(1)));
     assert!(state.receive(ended(2)).is_err());
     assert!(state.receive(ended(1)).is_ok());
     assert!(state.receive(ended(1)).is_err());
+}
+
+#[test]
+fn jobs_that_follow_each_other_may_end_in_any_order() {
+    let mut state = after_hello();
+    let jobs = [1, 2].map(|job| Pending::Generate(JobId(job)));
+    state.pending.extend(jobs);
+    state.sent(&TRIM);
+    state.pending.push_back(Pending::Generate(JobId(3)));
+    assert!(state.receive(progress(2)).is_ok());
+    assert!(state.receive(progress(1)).is_ok());
+    assert!(state.receive(ended(2)).is_ok());
+    assert!(state.clone().receive(progress(2)).is_err(), "it has ended");
+    assert!(state.clone().receive(trimmed()).is_err(), "a job runs");
+    assert!(
+        state.clone().receive(progress(3)).is_err(),
+        "it follows the trim"
+    );
+    assert!(state.receive(ended(1)).is_ok());
+    assert!(state.receive(trimmed()).is_ok());
+    assert!(state.receive(progress(3)).is_ok());
+    assert!(state.receive(ended(3)).is_ok());
+    assert_eq!(state.awaited(), Awaited::Nothing);
 }

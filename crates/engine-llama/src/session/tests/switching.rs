@@ -139,7 +139,7 @@ fn a_canceled_request_leaves_the_other_conversation_as_it_was() {
         stopped.cancel();
         let is_processed = canceled.prefill_step(&other[..200], false, &stopped);
         assert_eq!(is_processed, Ok(false));
-        drop(canceled);
+        canceled.finish();
         let next = next_prompt(&prompt, &response, 63);
         let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 10);
         assert_eq!(n_cached, next.len() - N_NEW, "{}", test_model.name);

@@ -6,23 +6,24 @@
 use std::collections::HashSet;
 
 use super::simulation::{
-    ACTIONS, Action, FAULT_ACTIONS, MemoryCondition, PAUSE_ACTIONS, SETTING_ACTIONS, Simulation,
-    VARIANT_ACTIONS,
+    ACTIONS, Action, FAULT_ACTIONS, MemoryCondition, PARALLEL_ACTIONS, PAUSE_ACTIONS,
+    SETTING_ACTIONS, Simulation, VARIANT_ACTIONS,
 };
 
 /// Runs all histories of `depth` of these `actions` after `beginning`; returns the number of
 /// states. Each state must settle with enough memory.
 fn explore(beginning: &[Action], actions: &[Action], depth: usize) -> usize {
-    explore_on(&[MemoryCondition::Plenty], beginning, actions, depth)
+    let machines = [MemoryCondition::Plenty];
+    explore_on(Simulation::default(), &machines, beginning, actions, depth)
 }
 
 fn explore_on(
+    mut first: Simulation,
     machines: &[MemoryCondition],
     beginning: &[Action],
     actions: &[Action],
     depth: usize,
 ) -> usize {
-    let mut first = Simulation::default();
     for &step in beginning {
         first.apply(step);
     }
@@ -74,7 +75,26 @@ fn no_history_of_faults_violates_an_invariant() {
     let beside = [&embedded[..], &answering[..]].concat();
     let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
     for beginning in [&[][..], &answering[..2], &answering, &beside] {
-        let n_seen = explore_on(&machines, beginning, FAULT_ACTIONS, 4);
+        let n_seen = explore_on(
+            Simulation::default(),
+            &machines,
+            beginning,
+            FAULT_ACTIONS,
+            4,
+        );
+        assert!(n_seen > 1_000, "only {n_seen} states were reached");
+    }
+}
+
+#[test]
+fn no_history_of_requests_beside_each_other_violates_an_invariant() {
+    use Action::{AdvanceOldest, RequestChat};
+    let answering = [RequestChat, AdvanceOldest, AdvanceOldest];
+    let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
+    for n_more in [0, 2] {
+        let beginning = [&answering[..], &[RequestChat].repeat(n_more)].concat();
+        let first = Simulation::with_parallel(3);
+        let n_seen = explore_on(first, &machines, &beginning, PARALLEL_ACTIONS, 4);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }

@@ -67,7 +67,13 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
+        Self::with_parallel(1)
+    }
+
+    /// Creates a machine on which this number of requests may run at the same time.
+    fn with_parallel(parallel_requests: usize) -> Self {
         let tuning = Tuning {
+            parallel_requests,
             queue_limit: 1000,
             client_queue_limit: 1000,
             ..models::tuning()
@@ -262,8 +268,9 @@ fn every_small_workload_is_served_in_turn() {
         model: "chat",
     });
     for workload in sequences(&choices, 4) {
-        for step in [Duration::ZERO, Duration::from_millis(500)] {
-            let mut machine = Machine::new();
+        for (step, parallel) in [(0, 1), (500, 1), (0, 2), (500, 2)] {
+            let step = Duration::from_millis(step);
+            let mut machine = Machine::with_parallel(parallel);
             let mut at = Timestamp::ZERO;
             for submission in &workload {
                 machine.add(at, Arrival::Submission(*submission));

@@ -45,6 +45,8 @@ pub(super) fn tuning() -> Tuning {
         idle_unload: Some(Duration::from_secs(180)),
         memory_budget_bytes: Some(6 * GB),
         queue_limit: 2,
+        // Tests of requests that run beside each other set more.
+        parallel_requests: 1,
         max_blocked_time: Duration::from_secs(30),
         ..Tuning::default()
     }

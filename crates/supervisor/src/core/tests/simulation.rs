@@ -2,6 +2,7 @@
 //! processes that cannot be killed; users; and system signals. Every step checks the invariants.
 
 mod actions;
+mod faults;
 mod invariants;
 mod worker;
 
@@ -23,7 +24,8 @@ use crate::governor::Tuning;
 use crate::request::{ClientId, ModelRequest, ModelSelector, RequestId, Work};
 use crate::response::ResponseEvent;
 pub(super) use actions::{
-    ACTIONS, Action, FAULT_ACTIONS, PAUSE_ACTIONS, SETTING_ACTIONS, VARIANT_ACTIONS,
+    ACTIONS, Action, FAULT_ACTIONS, PARALLEL_ACTIONS, PAUSE_ACTIONS, SETTING_ACTIONS,
+    VARIANT_ACTIONS,
 };
 use worker::SimulatedWorker;
 
@@ -53,14 +55,25 @@ pub(super) struct Simulation {
     n_requests: u64,
     is_quitting: bool,
     is_paused: bool,
-    budget_bytes: u64,
+    tuning: Tuning,
     pressure: MemoryPressure,
 }
 
 impl Default for Simulation {
     fn default() -> Self {
+        Self::with_parallel(1)
+    }
+}
+
+impl Simulation {
+    /// Creates one in which this number of requests may run at the same time.
+    pub(super) fn with_parallel(parallel_requests: usize) -> Self {
+        let tuning = Tuning {
+            parallel_requests,
+            ..models::tuning()
+        };
         Self {
-            core: Core::new(&models::hardware(), models::tuning()),
+            core: Core::new(&models::hardware(), tuning.clone()),
             now: Timestamp::ZERO,
             models: TestModels::default(),
             workers: BTreeMap::new(),
@@ -68,13 +81,11 @@ impl Default for Simulation {
             n_requests: 0,
             is_quitting: false,
             is_paused: false,
-            budget_bytes: 6 * models::GB,
+            tuning,
             pressure: MemoryPressure::Normal,
         }
     }
-}
 
-impl Simulation {
     /// Applies `step`. Returns false if it is not possible.
     pub(super) fn apply(&mut self, step: Action) -> bool {
         let event = match step {
@@ -98,6 +109,7 @@ impl Simulation {
             Action::Critical => Some(signals(MemoryPressure::Critical)),
             Action::AdvanceOldest => self.next_event(false),
             Action::AdvanceNewest => self.next_event(true),
+            Action::EndNewestJob => self.end_newest_job(),
             Action::RejectNewest => self.reject_newest(),
             Action::CrashOldest => crash(self.workers.keys().next()),
             Action::CrashNewest => crash(self.workers.keys().next_back()),
@@ -106,7 +118,7 @@ impl Simulation {
             Action::MakeNewestUnkillable => return self.silence_newest(true),
             Action::LowerBudget => Some(Event::SetTuning(Tuning {
                 memory_budget_bytes: Some(3 * models::GB),
-                ..models::tuning()
+                ..self.tuning.clone()
             })),
             Action::UnloadAll => Some(Event::Unload(ModelSelector::All)),
             Action::Pause => Some(Event::SetPaused(true)),
@@ -151,83 +163,22 @@ impl Simulation {
         Some(Event::Worker(*worker, event))
     }
 
-    /// Makes the newest worker that measures or loads report that its files are unsupported.
-    fn reject_newest(&mut self) -> Option<Event> {
-        let reads = |state: &SimulatedWorker| {
-            !state.is_silent
-                && matches!(
-                    state.pending_events.front(),
-                    Some(Message(Report::Measured { .. } | Report::Loaded { .. }))
-                )
-        };
-        let mut workers = self.workers.iter_mut().rev();
-        let (worker, state) = workers.find(|(_, state)| reads(state))?;
-        let path = self.models.path(*worker);
-        let error = EngineError::unsupported(path, Default::default(), "a new architecture");
-        let refusal = match state.pending_events.pop_front()? {
-            Message(Report::Loaded { .. }) => Message(Report::LoadFailed { error }),
-            _ => Message(Report::Measured { result: Err(error) }),
-        };
-        Some(Event::Worker(*worker, refusal))
-    }
-
-    /// Makes the engine of the newest generating worker fail.
-    fn break_newest(&mut self) -> Option<Event> {
-        let mut workers = self.workers.iter_mut().rev();
-        let (worker, state) = workers.find(|(_, state)| {
-            !state.is_silent
-                && !state.is_broken
-                && matches!(
-                    state.pending_events.front(),
-                    Some(Message(Report::JobEnded { .. }))
-                )
-        })?;
-        let error = EngineError::Backend {
-            during: "decoding".to_owned(),
-            message: "the device is lost".to_owned(),
-        };
-        if let Some(Message(Report::JobEnded { result, .. })) = state.pending_events.front_mut() {
-            *result = Err(error.clone());
-        }
-        state.is_broken = true;
-        Some(Event::Worker(*worker, Message(Report::Broken { error })))
-    }
-
-    /// Makes the newest worker silent from now on.
-    fn silence_newest(&mut self, cannot_be_killed: bool) -> bool {
-        let is_responsive = |state: &&mut SimulatedWorker| !state.is_silent && !state.is_killed;
-        let Some(state) = self.workers.values_mut().rev().find(is_responsive) else {
-            return false;
-        };
-        state.is_silent = true;
-        state.cannot_be_killed = cannot_be_killed;
-        true
-    }
-
-    /// Lets the watchdog kill a silent worker whose reply is due and that was not told to end.
-    fn fire_watchdog(&mut self) -> bool {
-        let is_due = |state: &SimulatedWorker| state.is_silent && !state.pending_events.is_empty();
-        let mut workers = self.workers.iter_mut();
-        let Some((worker, state)) = workers.find(|(_, state)| is_due(state)) else {
-            return false;
-        };
-        let waits = state.is_stopped || state.is_ending();
-        assert!(!waits, "a stop waits for the watchdog: {:#?}", self.core);
-        state.is_silent = false;
-        state.is_killed = true;
-        state.job = None;
-        let seconds = WATCHDOG.as_secs();
-        let event = state.end_event(WorkerEnd::Unresponsive { seconds });
-        state.pending_events.clear();
-        let event = Event::Worker(*worker, event);
-        self.now += WATCHDOG;
-        self.step(event);
-        true
+    /// Takes the last event of a worker, if that is the end of a job.
+    fn end_newest_job(&mut self) -> Option<Event> {
+        let is_end = |event: &mut WorkerReport| matches!(event, Message(Report::JobEnded { .. }));
+        let mut workers = self
+            .workers
+            .iter_mut()
+            .filter(|(_, state)| !state.is_silent);
+        workers.find_map(|(worker, state)| {
+            let event = state.pending_events.pop_back_if(is_end)?;
+            Some(Event::Worker(*worker, event))
+        })
     }
 
     fn step(&mut self, event: Event) {
         if let Event::SetTuning(tuning) = &event {
-            self.budget_bytes = tuning.memory_budget_bytes.expect("it is set");
+            self.tuning = tuning.clone();
         }
         if let Event::Signals(signals) = &event {
             self.pressure = signals.memory;
@@ -267,9 +218,9 @@ impl Simulation {
                 state.is_loaded = true;
                 state.is_stopped = false;
             }
-            Message(Report::JobEnded { .. }) => {
-                state.job = None;
-                state.is_stopped = false;
+            Message(Report::JobEnded { job, .. }) => {
+                state.jobs.retain(|running| running != job);
+                state.stopped_jobs.retain(|stopped| stopped != job);
             }
             WorkerReport::Stuck { .. } => state.is_stuck = true,
             Message(Report::LoadFailed { .. }) => state.is_stopped = false,
@@ -303,16 +254,23 @@ impl Simulation {
                 self.check_budget();
             }
             Effect::Send(worker, Command::Generate { job, .. }) => {
-                assert!(
-                    self.workers.values().all(|w| w.job.is_none()),
-                    "one job at a time"
-                );
+                let others = self.workers.iter().filter(|(id, _)| *id != worker);
+                let n_elsewhere: usize = others.map(|(_, other)| other.jobs.len()).sum();
+                assert_eq!(n_elsewhere, 0, "jobs of one model at a time");
                 let event = self.ended(*worker, *job, FinishReason::Stop);
+                let most = self.tuning.parallel_requests;
                 let state = self.commandable_worker(*worker);
                 assert!(state.is_loaded, "only a loaded model generates");
                 assert!(!state.is_broken, "a broken model does not generate");
-                state.job = Some(*job);
+                state.jobs.push(*job);
                 state.pending_events.push_back(event);
+                let n_jobs = state.jobs.len();
+                assert!(n_jobs <= most, "{n_jobs} jobs");
+                if n_jobs > 1 {
+                    let pressure = self.pressure;
+                    assert_eq!(pressure, MemoryPressure::Normal, "one at a time");
+                    self.check_budget();
+                }
             }
             Effect::Send(worker, Command::Stop { job: None, .. }) => {
                 let state = self.commandable_worker(*worker);
@@ -331,13 +289,12 @@ impl Simulation {
             ) => {
                 let event = self.ended(*worker, *job, *reason);
                 let state = self.commandable_worker(*worker);
-                assert_eq!(state.job, Some(*job), "only a running job is stopped");
+                assert!(state.jobs.contains(job), "only a running job is stopped");
                 if state.is_broken {
                     return;
                 }
-                state.is_stopped = true;
-                let is_end =
-                    |event: &WorkerReport| matches!(event, Message(Report::JobEnded { .. }));
+                state.stopped_jobs.push(*job);
+                let is_end = |event: &WorkerReport| matches!(event, Message(Report::JobEnded { job: ended, .. }) if ended == job);
                 state.pending_events.retain(|event| !is_end(event));
                 state.pending_events.push_back(event);
             }
@@ -350,7 +307,7 @@ impl Simulation {
             }
             Effect::Unload(worker, _) => {
                 let state = self.commandable_worker(*worker);
-                assert!(state.job.is_none(), "no model is dropped in a job");
+                assert_eq!(state.jobs, [], "no model is dropped in a job");
                 state.is_freeing = true;
                 let event = Message(Report::Unloaded { footprint: None });
                 state.pending_events.push_back(event);
@@ -358,8 +315,9 @@ impl Simulation {
             Effect::Release(worker) => {
                 let state = self.commandable_worker(*worker);
                 assert_eq!(
-                    state.job, None,
-                    "no worker is released before its job ended"
+                    state.jobs,
+                    [],
+                    "no worker is released before its jobs ended"
                 );
                 state.is_released = true;
                 let event = WorkerReport::Exited(WorkerEnd::Requested);
@@ -370,7 +328,8 @@ impl Simulation {
                 assert!(!state.is_killed, "no worker is killed twice");
                 state.is_killed = true;
                 state.is_silent = false;
-                state.job = None;
+                state.jobs.clear();
+                state.stopped_jobs.clear();
                 state.pending_events = VecDeque::from([state.end_event(died())]);
             }
             Effect::Respond(request_id, event) => {
@@ -383,7 +342,7 @@ impl Simulation {
             Effect::Send(_, command) => panic!("the core sends no {command:?}"),
             Effect::Save(worker, _) => {
                 let state = self.commandable_worker(*worker);
-                assert!(state.job.is_none(), "nothing is saved in a job");
+                assert_eq!(state.jobs, [], "nothing is saved in a job");
             }
             Effect::DeleteSavedStates(_) | Effect::KeepAwake(_) => {}
         }

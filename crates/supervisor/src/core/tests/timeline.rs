@@ -5,12 +5,14 @@
 //! allowed at any time), and no deadline may be in the past. A `wait` is a tick at exactly the
 //! core's next deadline. The line `5s used chat` stands for the events of [`USED`].
 
+mod errors;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use transom_engine::{
     ConversationId, EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits,
-    ModelSource, Prompt, Stats, Truncation, UnsupportedFeature,
+    ModelSource, Prompt, SamplingParams, Stats, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::WorkerReport::{self, Message};
@@ -23,11 +25,11 @@ use super::models::{self, TestModels};
 use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{
-    Class, ClientId, KeepAlive, ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked,
-    Work,
+    Class, ClientId, KeepAlive, ModelRequest, ModelSelector, RequestId, WhenBlocked, Work,
 };
 use crate::response::{Outcome, ResponseEvent};
 use crate::saving::Forgotten;
+use errors::error_text;
 
 /// A model was loaded for a request that has ended, so it is idle.
 const USED: &str = "\
@@ -149,6 +151,10 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
     let params = GenerationParams {
         max_tokens: rest.contains(&"short").then_some(100),
         is_private: rest.contains(&"private"),
+        sampling: SamplingParams {
+            seed: rest.contains(&"seeded").then_some(7),
+            ..SamplingParams::default()
+        },
         conversation: rest
             .iter()
             .find_map(|word| word.strip_prefix("in="))
@@ -204,6 +210,7 @@ fn tuned(what: &str, value: &str) -> Tuning {
         "budget" => tuning.memory_budget_bytes = Some(number() * models::GB),
         "queue" => tuning.queue_limit = number() as usize,
         "client-queue" => tuning.client_queue_limit = number() as usize,
+        "parallel" => tuning.parallel_requests = number() as usize,
         "block" => tuning.max_blocked_time = Duration::from_secs(number()),
         "finish" => tuning.finish_timeout = Duration::from_secs(number()),
         _ => panic!("no such setting: {what}"),
@@ -342,6 +349,13 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
 fn show(core: &Core, now: Timestamp) -> String {
     let status = core.status(now);
     let mut text: Vec<String> = Vec::new();
+    if status.running.len() > 1 {
+        let running = status.running.iter();
+        let running =
+            running.map(|it| format!("{} of {} ({:?})", it.request_id.0, it.client, it.state));
+        text.push(running.collect::<Vec<_>>().join(", "));
+        text.push(format!("{} bytes in use", status.in_use_bytes));
+    }
     for model in &status.models {
         text.push(format!("{} is {:?}", model.name, model.phase));
         if model.saved_tokens > 0 {
@@ -460,36 +474,5 @@ fn response(event: &ResponseEvent) -> String {
             Outcome::Finished { reason, .. } => format!("ENDED {reason:?}"),
             Outcome::Failed { error } => format!("ENDED {}", error_text(error)),
         },
-    }
-}
-
-fn error_text(error: &RequestError) -> String {
-    match error {
-        RequestError::Engine { source } => match source {
-            EngineError::Unsupported { .. } => "unsupported".to_owned(),
-            EngineError::NotFound { .. } => "not found".to_owned(),
-            EngineError::OutOfMemory { .. } => "out of memory".to_owned(),
-            EngineError::BadFile { .. } => "bad file".to_owned(),
-            other => format!("engine error: {other}"),
-        },
-        RequestError::NoVariantRuns { variants, .. } => {
-            format!("none of {} variants runs", variants.len())
-        }
-        RequestError::Busy { waiting, .. } => format!("busy, {waiting} waiting"),
-        RequestError::ClientBusy {
-            client, waiting, ..
-        } => format!("busy, {waiting} of {client} waiting"),
-        RequestError::TooLarge {
-            in_use_bytes,
-            context_that_fits,
-            ..
-        } => format!("too large, {in_use_bytes} in use, {context_that_fits:?} would fit"),
-        RequestError::Blocked { .. } => "blocked".to_owned(),
-        RequestError::WorkerGone { during, .. } => format!("worker gone while {during}"),
-        RequestError::Shed { name } => format!("shed {name} twice"),
-        RequestError::Stuck { process_id, .. } => format!("stuck process {process_id}"),
-        RequestError::Unloaded => "unloaded".to_owned(),
-        RequestError::Quitting => "quitting".to_owned(),
-        RequestError::InstanceGone { .. } => "instance gone".to_owned(),
     }
 }

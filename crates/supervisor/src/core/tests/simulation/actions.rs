@@ -20,6 +20,7 @@ pub(in crate::core::tests) enum Action {
     Critical,
     AdvanceOldest,
     AdvanceNewest,
+    EndNewestJob,
     RejectNewest,
     CrashOldest,
     CrashNewest,
@@ -98,6 +99,27 @@ pub(in crate::core::tests) const SETTING_ACTIONS: &[Action] = &[
     Action::AdvanceOldest,
     Action::AdvanceNewest,
     Action::CrashNewest,
+];
+
+/// Actions for requests that run beside each other.
+pub(in crate::core::tests) const PARALLEL_ACTIONS: &[Action] = &[
+    Action::RequestChat,
+    Action::RequestOther,
+    Action::LoadChat,
+    Action::CancelOldest,
+    Action::CancelNewest,
+    Action::Wait,
+    Action::Warning,
+    Action::Critical,
+    Action::AdvanceOldest,
+    Action::EndNewestJob,
+    Action::CrashNewest,
+    Action::BreakNewest,
+    Action::SilenceNewest,
+    Action::LowerBudget,
+    Action::UnloadAll,
+    Action::Pause,
+    Action::Quit,
 ];
 
 /// Actions for models whose engine fails, and whose process hangs or cannot be killed.

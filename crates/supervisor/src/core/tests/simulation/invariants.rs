@@ -17,13 +17,22 @@ impl Simulation {
         assert!(!others.any(is_same), "{path:?} is loaded twice");
     }
 
+    fn budget_bytes(&self) -> u64 {
+        self.tuning.memory_budget_bytes.expect("it is set")
+    }
+
+    /// Returns the bytes that a worker may use for its model and its jobs.
+    fn bytes(&self, worker: WorkerId) -> u64 {
+        let need = self.models.need(worker);
+        let n_further = self.workers[&worker].jobs.len().saturating_sub(1);
+        need.total_bytes() + n_further as u64 * need.kv_cache_bytes
+    }
+
     pub(super) fn check_budget(&self) {
         let holding = self.workers.iter().filter(|(_, state)| state.has_memory);
-        let bytes: u64 = holding
-            .map(|(worker, _)| self.models.need(*worker).total_bytes())
-            .sum();
+        let bytes: u64 = holding.map(|(worker, _)| self.bytes(*worker)).sum();
         assert!(
-            bytes <= self.budget_bytes,
+            bytes <= self.budget_bytes(),
             "{bytes} bytes are above the budget"
         );
     }
@@ -32,14 +41,11 @@ impl Simulation {
     pub(super) fn check_idle(&self) {
         let staying = self.workers.iter();
         let staying = staying.filter(|(_, worker)| worker.has_memory && !worker.is_ending());
-        let bytes = staying.clone();
-        let bytes: u64 = bytes
-            .map(|(id, _)| self.models.need(*id).total_bytes())
-            .sum();
+        let bytes: u64 = staying.clone().map(|(id, _)| self.bytes(*id)).sum();
         let mut workers = staying.map(|(_, worker)| worker);
-        let is_idle = |worker: &SimulatedWorker| worker.is_loaded && worker.job.is_none();
+        let is_idle = |worker: &SimulatedWorker| worker.is_loaded && worker.jobs.is_empty();
         assert!(
-            bytes <= self.budget_bytes || !workers.any(is_idle),
+            bytes <= self.budget_bytes() || !workers.any(is_idle),
             "{bytes} bytes are above the budget, and a model is idle"
         );
     }

@@ -10,10 +10,13 @@ use transom_engine_host::{WorkerEnd, WorkerReport};
 pub(super) struct SimulatedWorker {
     /// Its next events, in order.
     pub(super) pending_events: VecDeque<WorkerReport>,
-    pub(super) job: Option<JobId>,
+    /// Those that run.
+    pub(super) jobs: Vec<JobId>,
+    /// Those of them that were told to end.
+    pub(super) stopped_jobs: Vec<JobId>,
     pub(super) has_memory: bool,
     pub(super) is_loaded: bool,
-    /// It was told to end its load or job, and has not done so.
+    /// It was told to end its load, and has not done so.
     pub(super) is_stopped: bool,
     /// It was told to drop its model.
     pub(super) is_freeing: bool,

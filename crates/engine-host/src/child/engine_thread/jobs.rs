@@ -1,0 +1,174 @@
+//! Jobs of the engine thread: responses, which are generated in turns, embedded texts and counted tokens.
+
+use std::time::Instant;
+
+use transom_engine::{
+    EmbedInput, Embedding, EngineError, FinishReason, JobControl, LoadedModel, Prompt, ResponseId,
+    Stats,
+};
+
+use super::{EngineThread, catch_panic};
+use crate::child::turns::Response;
+use crate::wire::{JobId, JobSummary, Report, Request};
+
+/// How a response began.
+enum Begun {
+    /// It is generated in turns with others.
+    InTurns(ResponseId),
+    /// The model generates one response at a time, and has generated it.
+    Ended(FinishReason, Stats),
+}
+
+impl EngineThread<'_> {
+    pub(super) fn end_job(&mut self, job: JobId, result: Result<JobSummary, EngineError>) {
+        self.shared.inbox.ended(job);
+        self.report_footprint();
+        self.report(Report::JobEnded { job, result });
+    }
+
+    /// Begins a response. Returns its end, if it has ended already.
+    pub(super) fn generate(
+        &mut self,
+        job: JobId,
+        request: &Request,
+        control: &JobControl,
+    ) -> Option<Result<JobSummary, EngineError>> {
+        let shared = self.shared;
+        let mut saved = self.saved.take();
+        let begun = self.run_job("generating", control, |model| {
+            let prompt =
+                transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
+            let params = &request.params;
+            if let Some(saved) = &mut saved {
+                let id = params.conversation;
+                saved.restore(model, &prompt.tokens, id, &|| shared.heartbeat.beat());
+            }
+            match model.begin(&prompt, params, control)? {
+                Some(response) => Ok(Begun::InTurns(response)),
+                None => {
+                    let mut sink = |event| shared.report_event(job, event);
+                    let (reason, stats) = model.generate(&prompt, params, control, &mut sink)?;
+                    Ok(Begun::Ended(reason, stats))
+                }
+            }
+        });
+        self.saved = saved;
+        match begun {
+            Ok(Ok(Begun::InTurns(id))) => {
+                let control = control.clone();
+                self.turns.add(Response { job, id, control });
+                None
+            }
+            Ok(Ok(Begun::Ended(reason, stats))) => Some(Ok(self.summary(reason, stats))),
+            Ok(Err(reason)) => Some(Ok(self.summary(reason, Stats::default()))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Computes one step of the response whose turn it is. If the model breaks, all responses end.
+    pub(super) fn step(&mut self) {
+        let shared = self.shared;
+        let Some(Response { job, id, .. }) = self.turns.next() else {
+            return;
+        };
+        let began = Instant::now();
+        let stepped = self.use_model("generating", |model| {
+            model.step(id, &mut |event| shared.report_event(job, event))
+        });
+        self.turns.record(job, began.elapsed());
+        shared.heartbeat.beat();
+        let result = match stepped {
+            Ok(None) => return,
+            Ok(Some((reason, stats))) => Ok(self.summary(reason, stats)),
+            Err(error) => Err(error),
+        };
+        self.turns.remove(job);
+        self.end_job(job, result);
+        if let Some(error) = self.broken.clone() {
+            while let Some(Response { job, .. }) = self.turns.next() {
+                self.turns.remove(job);
+                self.end_job(job, Err(error.clone()));
+            }
+        }
+    }
+
+    pub(super) fn embed(
+        &mut self,
+        job: JobId,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        let shared = self.shared;
+        let mut sink = |Embedding { n_tokens, vector }| {
+            shared.heartbeat.beat();
+            shared.outbox.push(Report::Embedded {
+                job,
+                n_tokens,
+                vector,
+            });
+        };
+        let ended = self.run_job("embedding", control, |model| {
+            model.embed(inputs, control, &mut sink)
+        })?;
+        let (reason, stats) = ended.unwrap_or_else(|reason| (reason, Stats::default()));
+        Ok(self.summary(reason, stats))
+    }
+
+    pub(super) fn count(
+        &mut self,
+        prompt: &Prompt,
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        let counted = self.run_job("counting tokens", control, |model| {
+            model.count_tokens(prompt)
+        })?;
+        Ok(match counted {
+            Ok(prompt_tokens) => {
+                let stats = Stats {
+                    prompt_tokens,
+                    ..Stats::default()
+                };
+                self.summary(FinishReason::Stop, stats)
+            }
+            Err(reason) => self.summary(reason, Stats::default()),
+        })
+    }
+
+    /// Runs a job, or a part of it, on the model. Returns the reason as `Ok(Err(_))` if the job was
+    /// stopped before.
+    fn run_job<T>(
+        &mut self,
+        during: &str,
+        control: &JobControl,
+        run: impl FnOnce(&mut dyn LoadedModel) -> Result<T, EngineError>,
+    ) -> Result<Result<T, FinishReason>, EngineError> {
+        match control.stop_reason() {
+            Some(reason) => Ok(Err(reason)),
+            None => self.use_model(during, run).map(Ok),
+        }
+    }
+
+    /// Calls `run` with the model. Marks the model as broken if that panics or its backend fails.
+    fn use_model<T>(
+        &mut self,
+        during: &str,
+        run: impl FnOnce(&mut dyn LoadedModel) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let Some(model) = &mut self.model else {
+            return Err(EngineError::backend(during, "no model is loaded"));
+        };
+        match catch_panic(|| run(&mut **model)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                if matches!(error, EngineError::Backend { .. }) {
+                    self.mark_broken(error.clone());
+                }
+                Err(error)
+            }
+            Err(message) => Err(self.panicked(during, &message)),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Whose turn it is among the responses that are generated at the same time.
+//!
+//! Rule: each gets the same time of the engine thread, so no response waits for another one, and while a
+//! long prompt is read, a running response waits for one part of it. Times are arguments; no clock is
+//! read here.
+
+use std::time::Duration;
+
+use transom_engine::{JobControl, ResponseId};
+
+use crate::wire::JobId;
+
+/// A response in progress.
+#[derive(Debug, Clone)]
+pub(super) struct Response {
+    pub(super) job: JobId,
+    pub(super) id: ResponseId,
+    pub(super) control: JobControl,
+}
+
+/// The responses in progress.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// Each with the time that it has had. The one that waits longest for its turn comes first.
+    responses: Vec<(Response, Duration)>,
+}
+
+impl Turns {
+    /// Adds a response. It has the time of the one with the least, so it does not make up for the time
+    /// before.
+    pub(super) fn add(&mut self, response: Response) {
+        let times = self.responses.iter().map(|(_, time)| *time);
+        let time = times.min().unwrap_or_default();
+        self.responses.push((response, time));
+    }
+
+    /// Returns the response to continue: a stopped one, which ends at once, or the one with the least
+    /// time so far.
+    pub(super) fn next(&self) -> Option<Response> {
+        let all = self.responses.iter();
+        let is_running = |response: &Response| response.control.stop_reason().is_none();
+        let next = all.min_by_key(|(response, time)| (is_running(response), *time));
+        next.map(|(response, _)| response.clone())
+    }
+
+    /// Records that a step of `job` took this time.
+    pub(super) fn record(&mut self, job: JobId, took: Duration) {
+        let mut all = self.responses.iter();
+        if let Some(index) = all.position(|(response, _)| response.job == job) {
+            let (response, time) = self.responses.remove(index);
+            self.responses.push((response, time + took));
+        }
+    }
+
+    pub(super) fn remove(&mut self, job: JobId) {
+        self.responses.retain(|(response, _)| response.job != job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transom_engine::Responses;
+
+    use super::*;
+
+    /// Creates turns with these jobs.
+    fn turns(jobs: &[u64]) -> Turns {
+        let mut turns = Turns::default();
+        for &job in jobs {
+            turns.add(response(job));
+        }
+        turns
+    }
+
+    fn response(job: u64) -> Response {
+        Response {
+            job: JobId(job),
+            id: Responses::default().add(()),
+            control: JobControl::new(),
+        }
+    }
+
+    /// Takes the next turn, whose step takes `milliseconds(job)`.
+    fn take(turns: &mut Turns, milliseconds: impl Fn(u64) -> u64) -> u64 {
+        let job = turns.next().expect("there is a response").job;
+        turns.record(job, Duration::from_millis(milliseconds(job.0)));
+        job.0
+    }
+
+    #[test]
+    fn responses_with_equal_steps_take_turns() {
+        let mut turns = turns(&[1, 2, 3]);
+        let jobs: Vec<u64> = (0..7).map(|_| take(&mut turns, |_| 10)).collect();
+        assert_eq!(jobs, [1, 2, 3, 1, 2, 3, 1]);
+        turns.remove(JobId(2));
+        let jobs: Vec<u64> = (0..4).map(|_| take(&mut turns, |_| 10)).collect();
+        assert_eq!(jobs, [3, 1, 3, 1]);
+    }
+
+    /// A running response waits for one part of a prompt, and then has as much time.
+    #[test]
+    fn a_long_prompt_is_read_in_parts_between_which_tokens_are_generated() {
+        let mut turns = turns(&[1]);
+        for _ in 0..50 {
+            take(&mut turns, |_| 20);
+        }
+        turns.add(response(2));
+        let jobs = (0..44).map(|_| take(&mut turns, |job| if job == 2 { 200 } else { 20 }));
+        let jobs: Vec<u64> = jobs.collect();
+        let parts = jobs.iter().filter(|job| **job == 2).count();
+        assert_eq!(parts, 4, "{jobs:?}");
+        let is_stalled = |two: &[u64]| two == [2, 2];
+        assert!(!jobs.windows(2).any(is_stalled), "{jobs:?}");
+    }
+
+    #[test]
+    fn a_response_that_began_later_has_no_time_to_make_up_for() {
+        let mut turns = turns(&[1]);
+        for _ in 0..100 {
+            take(&mut turns, |_| 10);
+        }
+        turns.add(response(2));
+        let jobs: Vec<u64> = (0..4).map(|_| take(&mut turns, |_| 10)).collect();
+        assert_eq!(jobs, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_stopped_response_ends_before_others_continue() {
+        let mut turns = turns(&[1, 2, 3]);
+        turns.record(JobId(3), Duration::from_secs(60));
+        let stopped = turns.responses.iter().find(|(it, _)| it.job == JobId(3));
+        stopped.expect("it is there").0.control.cancel();
+        assert_eq!(take(&mut turns, |_| 0), 3);
+        turns.remove(JobId(3));
+        assert_eq!(take(&mut turns, |_| 10), 1);
+    }
+}

@@ -1,0 +1,142 @@
+//! Responses in turns, for every kind of cache: each response equals that of a single pass over the
+//! whole text, and conversations continue after they ran beside each other.
+
+#[path = "fixtures/support.rs"]
+mod support;
+#[path = "fixtures/turns.rs"]
+mod turns;
+
+use support::lock_mlx;
+use transom_engine::test_support::Recorder;
+use transom_engine::{
+    ConversationId, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt,
+    ResponseId, Stats, Trim,
+};
+use transom_engine_mlx::MlxModel;
+use turns::{check_response, greedy_params, model_within, text};
+
+/// With attention to all tokens, with windows, and with recurrent states.
+const MODELS: [&str; 4] = [
+    "qwen3-q4-g64",
+    "mistral-window",
+    "gemma4-bf16-tables",
+    "qwen3-next-q4-g64",
+];
+
+fn limits() -> Limits {
+    Limits {
+        prefill_chunk: 32,
+        parked_bytes: 64 << 20,
+        ..Limits::default()
+    }
+}
+
+fn params(id: u64, n_tokens: usize) -> GenerationParams {
+    GenerationParams {
+        max_tokens: Some(n_tokens),
+        conversation: Some(ConversationId(id)),
+        ..greedy_params()
+    }
+}
+
+fn begin(model: &mut MlxModel, prompt: &[u32], params: &GenerationParams) -> ResponseId {
+    let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()));
+    let prompt = prompt.expect("the prompt fits");
+    let begun = model.begin(&prompt, params, &JobControl::new());
+    begun.expect("it begins").expect("it takes turns")
+}
+
+/// Takes turns until all responses have ended. Returns their tokens and statistics.
+fn in_turns(model: &mut MlxModel, ids: &[ResponseId]) -> Vec<(Vec<u32>, Stats)> {
+    let mut recorders: Vec<Recorder> = ids.iter().map(|_| Recorder::default()).collect();
+    let mut ends: Vec<Option<Stats>> = ids.iter().map(|_| None).collect();
+    while ends.iter().any(Option::is_none) {
+        for ((id, recorder), end) in ids.iter().zip(&mut recorders).zip(&mut ends) {
+            if end.is_none() {
+                let ended = model.step(*id, recorder).expect("the step succeeds");
+                *end = ended.map(|(reason, stats)| {
+                    assert_eq!(reason, FinishReason::Length);
+                    stats
+                });
+            }
+        }
+    }
+    let tokens = recorders.into_iter().map(|recorder| recorder.tokens);
+    tokens.zip(ends.into_iter().flatten()).collect()
+}
+
+#[test]
+fn each_response_equals_one_pass_and_its_conversation_continues() {
+    let _mlx = lock_mlx();
+    for name in MODELS {
+        let (_folder, mut model) = model_within(name, &limits());
+        let mut prompts = [text(1, 90), text(2, 40), text(3, 12)];
+        for turn in 0..2 {
+            let ids: Vec<ResponseId> = (1..)
+                .zip(&prompts)
+                .map(|(id, prompt)| begin(&mut model, prompt, &params(id, 10 + 8 * id as usize)))
+                .collect();
+            let ended = in_turns(&mut model, &ids);
+            for (number, (prompt, (tokens, stats))) in prompts.iter_mut().zip(ended).enumerate() {
+                let case = format!("{name}, turn {turn}, response {number}");
+                check_response(&model, prompt, &tokens, &case);
+                // The last token of a response may not have been processed.
+                let before = if turn == 0 { 0 } else { prompt.len() - 15 };
+                let is_known = (before.saturating_sub(1)..=before).contains(&stats.cached_tokens);
+                assert!(is_known, "{case}: {} of {before}", stats.cached_tokens);
+                prompt.extend(tokens);
+                prompt.extend(text(10 + turn, 15));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_response_starts_from_the_prompt_of_a_running_one() {
+    let _mlx = lock_mlx();
+    for name in &MODELS[..3] {
+        let (_folder, mut model) = model_within(name, &limits());
+        let shared = text(1, 80);
+        let other = [&shared[..], &text(2, 20)].concat();
+        let running = begin(&mut model, &shared, &params(1, 40));
+        // The prompt is read, and a token is queued after those that are known.
+        for _ in 0..6 {
+            assert_eq!(model.step(running, &mut Recorder::default()), Ok(None));
+        }
+        let beside = begin(&mut model, &other, &params(2, 12));
+        let ended = in_turns(&mut model, &[beside]);
+        check_response(&model, &other, &ended[0].0, name);
+        assert_eq!(ended[0].1.cached_tokens, shared.len(), "{name}");
+        let mut recorder = Recorder::default();
+        while model
+            .step(running, &mut recorder)
+            .expect("it goes on")
+            .is_none()
+        {}
+        // Its first tokens were recorded by nobody; the others continue the text.
+        assert!(!recorder.tokens.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_memory_of_a_further_response_is_free_after_it() {
+    let _mlx = lock_mlx();
+    let limits = Limits {
+        parked_bytes: 0,
+        ..limits()
+    };
+    let (_folder, mut model) = model_within("qwen3-q4-g64", &limits);
+    let one = begin(&mut model, &text(1, 60), &params(1, 4));
+    in_turns(&mut model, &[one]);
+    let alone = model.memory().kv_cache_bytes;
+    model.trim(Trim::Everything);
+    let ids = [1, 2, 3].map(|id| begin(&mut model, &text(id as u32, 60), &params(id, 4)));
+    for id in ids {
+        // So that each has a part of its prompt.
+        assert_eq!(model.step(id, &mut Recorder::default()), Ok(None));
+    }
+    assert!(model.memory().kv_cache_bytes > alone);
+    in_turns(&mut model, &ids);
+    assert!(model.memory().kv_cache_bytes <= alone);
+    assert_eq!(model.memory().parked_bytes, 0);
+}
