@@ -185,6 +185,7 @@ impl Decode for Decoder<'_> {
 
     fn add_counts(&self, stats: &mut Stats) {
         self.pending.add_counts(stats);
+        stats.mask_time = self.constraint.mask_time();
         stats.shifted_tokens = self.n_shifted;
     }
 

@@ -12,4 +12,5 @@ pub(crate) mod sampling;
 pub(crate) mod saved_state;
 pub(crate) mod stopping;
 pub(crate) mod text;
+pub(crate) mod tokens;
 pub(crate) mod tools;

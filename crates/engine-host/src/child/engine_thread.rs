@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use transom_engine::{
     EmbedInput, Embedding, Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel,
-    MemoryNeed, MemoryUse, ModelSource, Prompt, Stats, TokenEvent, Trim, UnsupportedFeature,
+    MemoryNeed, MemoryUse, ModelSource, Prompt, Stats, TokenEvent, TokenInput, Trim,
+    UnsupportedFeature,
 };
 use transom_signals::own_footprint_bytes;
 
@@ -21,6 +22,9 @@ use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootp
 
 /// Time after a load until the footprint is that of the idle process.
 const FOOTPRINT_DELAY: Duration = Duration::from_secs(5);
+
+/// Tokens in one event of a job that converts them, so that no frame is large.
+const PIECES_PER_EVENT: usize = 4096;
 
 /// The engines, and the one model that this process can hold.
 pub(super) struct EngineThread<'a> {
@@ -86,6 +90,10 @@ impl<'a> EngineThread<'a> {
                 Task::Count(job, prompt, control) => Report::JobEnded {
                     job,
                     result: self.count(&prompt, &control),
+                },
+                Task::Tokenize(job, input, control) => Report::JobEnded {
+                    job,
+                    result: self.tokenize(job, &input, &control),
                 },
                 Task::Trim(trim) => {
                     let report = self.trim(trim);
@@ -231,6 +239,28 @@ impl<'a> EngineThread<'a> {
         self.run_job("counting tokens", control, |model| {
             let stats = Stats {
                 prompt_tokens: model.count_tokens(prompt)?,
+                ..Stats::default()
+            };
+            Ok((FinishReason::Stop, stats))
+        })
+    }
+
+    fn tokenize(
+        &mut self,
+        job: JobId,
+        input: &TokenInput,
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        let shared = self.shared;
+        self.run_job("converting tokens", control, |model| {
+            let pieces = model.pieces(input)?;
+            for pieces in pieces.chunks(PIECES_PER_EVENT) {
+                let pieces = pieces.to_vec();
+                let event = TokenEvent::Pieces { pieces };
+                shared.outbox.push(Report::Event { job, event });
+            }
+            let stats = Stats {
+                prompt_tokens: pieces.len(),
                 ..Stats::default()
             };
             Ok((FinishReason::Stop, stats))
