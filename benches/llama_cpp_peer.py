@@ -39,7 +39,7 @@ OPTIONS = {
     "GGML_NATIVE": "ON",
     "GGML_OPENMP": "OFF",
     "GGML_METAL_EMBED_LIBRARY": "ON",
-    "LLAMA_BUILD_COMMON": "ON",
+    "LLAMA_BUILD_COMMON": "OFF",
     "LLAMA_OPENSSL": "OFF",
     "LLAMA_BUILD_UI": "OFF",
     "LLAMA_USE_PREBUILT_UI": "OFF",
@@ -51,8 +51,14 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_package(Threads REQUIRED)
 add_subdirectory(${LIBRARIES} llama.cpp)
-# The tools look for their scripts below the project.
+# The tools look for their scripts below the project, and need their own version of what they share.
 get_filename_component(PROJECT_SOURCE_DIR ${TOOLS} DIRECTORY)
+set(LLAMA_BUILD_NUMBER 0)
+set(LLAMA_BUILD_COMMIT unknown)
+set(LLAMA_VERSION_BASE 0)
+set(LLAMA_VERSION_MAJOR 0)
+add_subdirectory(${PROJECT_SOURCE_DIR}/vendor/cpp-httplib cpp-httplib EXCLUDE_FROM_ALL)
+add_subdirectory(${PROJECT_SOURCE_DIR}/common common EXCLUDE_FROM_ALL)
 foreach(tool llama-bench quantize mtmd ui server)
     add_subdirectory(${TOOLS}/${tool} ${tool} EXCLUDE_FROM_ALL)
 endforeach()
