@@ -6,8 +6,9 @@
 The crate `llama-cpp-sys-2` contains the libraries of llama.cpp but not the sources of its tools.
 These are in the source package of `llama-cpp-python`, which is pinned by version and SHA-256. Its
 llama.cpp is some weeks older. This script checks that its public header is the same, except for the
-version numbers of saved states. So `llama-bench` and `llama-quantize` are built from its sources
-with the libraries of the crate, and the Python binding loads the same libraries.
+version numbers of saved states. So `llama-bench`, `llama-quantize` and `llama-server` are built from
+its sources with the libraries of the crate, and the Python binding loads the same libraries. The
+server is built only on request, and without its web pages.
 
 The build is a release build for the instructions of this machine, as usual for measurements. Only
 OpenMP is off, because the build of the engine has none. The results are outside the repository.
@@ -38,8 +39,10 @@ OPTIONS = {
     "GGML_NATIVE": "ON",
     "GGML_OPENMP": "OFF",
     "GGML_METAL_EMBED_LIBRARY": "ON",
-    "LLAMA_BUILD_COMMON": "ON",
+    "LLAMA_BUILD_COMMON": "OFF",
     "LLAMA_OPENSSL": "OFF",
+    "LLAMA_BUILD_UI": "OFF",
+    "LLAMA_USE_PREBUILT_UI": "OFF",
 }
 PROJECT = """\
 cmake_minimum_required(VERSION 3.14)
@@ -48,8 +51,16 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_package(Threads REQUIRED)
 add_subdirectory(${LIBRARIES} llama.cpp)
-foreach(tool llama-bench quantize)
-    add_subdirectory(${TOOLS}/${tool} ${tool})
+# The tools look for their scripts below the project, and need their own version of what they share.
+get_filename_component(PROJECT_SOURCE_DIR ${TOOLS} DIRECTORY)
+set(LLAMA_BUILD_NUMBER 0)
+set(LLAMA_BUILD_COMMIT unknown)
+set(LLAMA_VERSION_BASE 0)
+set(LLAMA_VERSION_MAJOR 0)
+add_subdirectory(${PROJECT_SOURCE_DIR}/vendor/cpp-httplib cpp-httplib EXCLUDE_FROM_ALL)
+add_subdirectory(${PROJECT_SOURCE_DIR}/common common EXCLUDE_FROM_ALL)
+foreach(tool llama-bench quantize mtmd ui server)
+    add_subdirectory(${TOOLS}/${tool} ${tool} EXCLUDE_FROM_ALL)
 endforeach()
 """
 
@@ -109,8 +120,8 @@ def version_of(llama_cpp):
     )
 
 
-def build(cache, jobs):
-    """Builds what is missing; returns the paths and versions."""
+def build(cache, jobs, *more_targets):
+    """Builds what is missing, with `more_targets`; returns the paths and versions."""
     crate_version, libraries = crate()
     package = source_package(cache)
     tools = package / "vendor" / "llama.cpp"
@@ -131,7 +142,7 @@ def build(cache, jobs):
         + [f"-D{name}={value}" for name, value in options.items()],
         stdout=subprocess.DEVNULL,
     )
-    targets = ["llama-bench", "llama-quantize", "llama"]
+    targets = ["llama-bench", "llama-quantize", "llama", *more_targets]
     run(
         ["nice", "-n", "19", "cmake", "--build", out, "-j", str(jobs), "--target", *targets],
         stdout=sys.stderr,
@@ -150,8 +161,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"where to build ({CACHE})")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
+    parser.add_argument("--server", action="store_true", help="build llama-server, too")
     args = parser.parse_args()
-    print(json.dumps(build(args.cache.resolve(), args.jobs), indent=2))
+    more = ["llama-server"] if args.server else []
+    print(json.dumps(build(args.cache.resolve(), args.jobs, *more), indent=2))
 
 
 if __name__ == "__main__":

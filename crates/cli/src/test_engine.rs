@@ -194,6 +194,7 @@ impl LoadedModel for TestModel {
                 .collect(),
             Prompt::Text(text) => words(text),
             Prompt::Tokens(tokens) => tokens.clone(),
+            Prompt::FillIn(_) => return Err(transom_engine::fill_in::no_markers()),
         };
         if tokens.is_empty() {
             return Err(EngineError::EmptyPrompt);
@@ -311,6 +312,7 @@ impl LoadedModel for TestModel {
             prefill_time: Duration::from_millis((n_prompt - cached_tokens) as u64),
             decode_time: Duration::from_millis(2 * generated_tokens.saturating_sub(1) as u64),
             peak_memory_bytes: 42_000_000,
+            ..Stats::default()
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))

@@ -175,6 +175,10 @@ impl Shared {
             Command::Count { job, prompt } => {
                 self.inbox.push(Task::Count(job, prompt, JobControl::new()));
             }
+            Command::Tokenize { job, input } => {
+                self.inbox
+                    .push(Task::Tokenize(job, input, JobControl::new()));
+            }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
             Command::Forget { conversation } => self.inbox.push(Task::Forget(conversation)),

@@ -11,13 +11,14 @@
 use serde::{Deserialize, Serialize};
 use transom_engine::{
     ConversationId, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
-    MemoryNeed, MemoryUse, ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
+    MemoryNeed, MemoryUse, ModelInfo, ModelSource, Prompt, Stats, TokenEvent, TokenInput, Trim,
+    Truncation,
 };
 
 use crate::saved_state::{SavedConversation, SavedFolder};
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 
 /// Identifies one generation or embedding, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,6 +74,15 @@ pub enum Command {
         job: JobId,
         /// The prompt.
         prompt: Box<Prompt>,
+    },
+    /// Converts text to tokens, or tokens to text. The child reports any number of [`Report::Event`]
+    /// with [`TokenEvent::Pieces`] and then [`Report::JobEnded`], whose statistics contain only
+    /// [`Stats::prompt_tokens`].
+    Tokenize {
+        /// The id of the job.
+        job: JobId,
+        /// What to convert.
+        input: Box<TokenInput>,
     },
     /// Stops the load (`None`) or this job after its running step. Has no effect on a job that has
     /// ended.

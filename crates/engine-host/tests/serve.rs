@@ -13,7 +13,7 @@ mod engine;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use transom_engine::{EngineError, FinishReason, Prompt, TokenEvent, Trim};
+use transom_engine::{EngineError, FinishReason, Prompt, TokenEvent, TokenInput, Trim};
 use transom_engine_host::wire::{Command, JobId, Report};
 use transom_engine_host::{ThreadWorkers, WorkerEnd, WorkerReport, Workers};
 
@@ -38,6 +38,42 @@ fn tokens_are_counted_even_if_they_do_not_fit_the_context() {
     child.send(&count(3, ""));
     match child.next() {
         Report::JobEnded { result, .. } => assert_eq!(result, Err(EngineError::EmptyPrompt)),
+        other => panic!("{other:?}"),
+    }
+    child.shut_down();
+}
+
+#[test]
+fn a_long_text_becomes_tokens_in_several_events() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    let tokenize = |job, input| Command::Tokenize {
+        job: JobId(job),
+        input: Box::new(input),
+    };
+    let text = TokenInput::Text {
+        text: "x".repeat(10_000),
+        add_special: true,
+        parse_special: true,
+    };
+    child.send(&tokenize(1, text));
+    let reports = child.until(is_job_end);
+    let pieces = reports.iter().flat_map(|report| match report {
+        Report::Event {
+            event: TokenEvent::Pieces { pieces },
+            ..
+        } => pieces.clone(),
+        _ => Vec::new(),
+    });
+    let ids: Vec<u32> = pieces.map(|piece| piece.id).collect();
+    assert_eq!(ids, [u32::from(b'x'); 10_000]);
+    assert!(reports.len() > 3, "no event is large");
+    assert_eq!(summary(&reports).stats.prompt_tokens, 10_000);
+    child.send(&tokenize(2, TokenInput::Tokens(vec![1, 256])));
+    match child.next() {
+        Report::JobEnded { result, .. } => assert!(matches!(
+            result,
+            Err(EngineError::InvalidParameter { name, .. }) if name == "token"
+        )),
         other => panic!("{other:?}"),
     }
     child.shut_down();

@@ -3,13 +3,16 @@
 //! Rule: every kind of message is here. The matches have no wildcard, so a new kind does not
 //! compile until it is added.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, Constraint, ConversationId, EmbedInput, EngineError, FinishReason,
+    ChatPrompt, Constraint, ConversationId, EmbedInput, EngineError, FillIn, FinishReason,
     GenerationParams, Grammar, Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message,
     ModelInfo, ModelSource, Prompt, SamplingParams, ScorePrompt, Section, Stats, TokenEvent,
-    TokenLogprobs, ToolCall, ToolCallDelta, ToolChoice, Trim, Truncation, UnsupportedFeature,
+    TokenInput, TokenLogprobs, TokenPiece, ToolCall, ToolCallDelta, ToolChoice, Trim, Truncation,
+    UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -52,6 +55,10 @@ fn requests() -> Vec<Request> {
         }),
         Prompt::Text(text()),
         Prompt::Tokens(vec![1]),
+        Prompt::FillIn(FillIn {
+            prefix: text(),
+            suffix: text(),
+        }),
     ];
     let truncations = [
         Truncation::Disabled,
@@ -132,6 +139,18 @@ fn commands() -> Vec<Command> {
             job: JOB,
             prompt: Box::new(Prompt::Text(text())),
         },
+        Command::Tokenize {
+            job: JOB,
+            input: Box::new(TokenInput::Text {
+                text: text(),
+                add_special: true,
+                parse_special: false,
+            }),
+        },
+        Command::Tokenize {
+            job: JOB,
+            input: Box::new(TokenInput::Tokens(vec![1])),
+        },
     ];
     let generate = |request| Command::Generate {
         job: JOB,
@@ -146,6 +165,7 @@ fn commands() -> Vec<Command> {
             | Command::Generate { .. }
             | Command::Embed { .. }
             | Command::Count { .. }
+            | Command::Tokenize { .. }
             | Command::Stop { .. }
             | Command::Trim { .. }
             | Command::Forget { .. }
@@ -287,11 +307,18 @@ fn reports() -> Vec<Report> {
             delta: ToolCallDelta::End,
             generated_tokens: 1,
         },
+        TokenEvent::Pieces {
+            pieces: vec![TokenPiece {
+                id: 1,
+                bytes: vec![1],
+            }],
+        },
     ];
     let summary = JobSummary {
         reason: FinishReason::Stop,
         stats: Stats {
             matched_stop: Some(1),
+            mask_time: Duration::from_secs(1),
             ..Stats::default()
         },
         memory,

@@ -212,6 +212,7 @@ where
 
     fn add_counts(&self, stats: &mut Stats) {
         self.pending.add_counts(stats);
+        stats.mask_time = self.constraint.mask_time();
         stats.shifted_tokens = self.n_shifted;
     }
 

@@ -10,12 +10,13 @@ use transom_catalog::fit::llama;
 use transom_catalog::{KvType, ModelFacts};
 use transom_engine::{
     EmbedInput, Embedding, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    MemoryUse, ModelInfo, OnDrop, PreparedPrompt, Prompt, Stats, TokenSink, Trim,
-    UnsupportedFeature, embedding,
+    MemoryUse, ModelInfo, OnDrop, PreparedPrompt, Prompt, Stats, TokenInput, TokenPiece, TokenSink,
+    Trim, UnsupportedFeature, embedding,
 };
 
 use crate::memory;
 use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
+use crate::text;
 
 /// Tokens for which the first context has space. It grows with the longest text.
 const FIRST_CAPACITY: usize = 256;
@@ -222,6 +223,10 @@ impl LoadedModel for LlamaEmbedder {
 
     fn prepare(&self, _: &Prompt) -> Result<PreparedPrompt, EngineError> {
         Err(self.no_text())
+    }
+
+    fn pieces(&self, input: &TokenInput) -> Result<Vec<TokenPiece>, EngineError> {
+        text::pieces(&self.info, self.encoder.model.vocab(), input)
     }
 
     fn generate(

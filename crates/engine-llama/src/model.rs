@@ -7,10 +7,11 @@ use std::time::{Instant, SystemTime};
 use transom_engine::generation::{self, Generation, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    CachedConversation, ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason,
+    CachedConversation, ChatPrompt, ChatTemplate, Constraints, EngineError, FillIn, FinishReason,
     GenerationParams, JobControl, LoadedModel, MemoryUse, Message, ModelInfo, OnDrop,
     OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, ResponseId, Responses,
-    Role, Sampler, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Trim,
+    Role, Sampler, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenInput,
+    TokenPiece, TokenSink, Trim, fill_in,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -18,7 +19,7 @@ use crate::memory;
 use crate::native::Model;
 use crate::session::{Session, SessionPrompt};
 use crate::state;
-use crate::text::{self, Detokenizer};
+use crate::text::{self, Detokenizer, too_long};
 
 /// Tokens at the start that a context shift always keeps. Models put unneeded attention on the
 /// first tokens, and degrade without them (Xiao et al. 2023, Efficient Streaming Language Models
@@ -58,6 +59,14 @@ impl LlamaModel {
         Ok((tokens, rendered))
     }
 
+    fn tokenize_fill_in(&self, text: &FillIn) -> Result<Vec<u32>, EngineError> {
+        let vocab = self.model.vocab();
+        let markers = vocab.fill_in_tokens().ok_or_else(fill_in::no_markers)?;
+        let tokens = |text: &str| vocab.tokenize_text(text).ok_or_else(|| too_long(text));
+        let (prefix, suffix) = (tokens(&text.prefix)?, tokens(&text.suffix)?);
+        Ok(markers.prompt(&Vec::from_iter(vocab.start()), &prefix, &suffix))
+    }
+
     /// Returns how many of `tokens`, those of `chat`, hold its system prompt: those that do not
     /// depend on the user's message.
     fn system_tokens(&self, chat: &ChatPrompt, tokens: &[u32]) -> usize {
@@ -81,11 +90,6 @@ impl LlamaModel {
         }
         shared.max(SINK_TOKENS.min(tokens.len()))
     }
-}
-
-fn too_long(text: &str) -> EngineError {
-    let value = format!("{} bytes", text.len());
-    EngineError::invalid_parameter("prompt", value, "less than 2 GB")
 }
 
 /// A shifted context has no end, so a response without a limit ends after the length of the
@@ -127,11 +131,12 @@ impl LoadedModel for LlamaModel {
                 (tokens.ok_or_else(|| too_long(text))?, None)
             }
             Prompt::Tokens(tokens) => (tokens.clone(), None),
+            Prompt::FillIn(text) => (self.tokenize_fill_in(text)?, None),
         };
         self.info.check_prompt(&tokens)?;
         let system_tokens = match prompt {
             Prompt::Chat(chat) => self.system_tokens(chat, &tokens),
-            Prompt::Text(_) | Prompt::Tokens(_) => 0,
+            Prompt::Text(_) | Prompt::Tokens(_) | Prompt::FillIn(_) => 0,
         };
         Ok(PreparedPrompt {
             tokens,
@@ -141,6 +146,10 @@ impl LoadedModel for LlamaModel {
             system_tokens,
             tools,
         })
+    }
+
+    fn pieces(&self, input: &TokenInput) -> Result<Vec<TokenPiece>, EngineError> {
+        text::pieces(&self.info, self.model.vocab(), input)
     }
 
     fn generate(

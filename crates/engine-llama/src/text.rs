@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use transom_engine::generation::Detokenize;
 use transom_engine::text::REASONING_MARKERS;
-use transom_engine::{ChatTemplate, EngineError, TokenTable, TokenText};
+use transom_engine::{
+    ChatTemplate, EngineError, ModelInfo, TokenInput, TokenPiece, TokenTable, TokenText,
+};
 
 use crate::files::ModelFiles;
 use crate::native::{Model, Vocab};
@@ -24,6 +26,43 @@ pub(crate) fn chat_template(
     source
         .map(|source| ChatTemplate::new(source, tokens, vocab.control_tokens()))
         .transpose()
+}
+
+/// Returns the error of a text of 2 GB and more.
+pub(crate) fn too_long(text: &str) -> EngineError {
+    let value = format!("{} bytes", text.len());
+    EngineError::invalid_parameter("prompt", value, "less than 2 GB")
+}
+
+/// Returns the tokens of a text, or the text of tokens.
+///
+/// # Errors
+/// [`EngineError::InvalidParameter`] for ids outside the vocabulary and texts of 2 GB and more.
+pub(crate) fn pieces(
+    info: &ModelInfo,
+    vocab: Vocab<'_>,
+    input: &TokenInput,
+) -> Result<Vec<TokenPiece>, EngineError> {
+    let ids = match input {
+        TokenInput::Tokens(ids) => {
+            info.check_vocabulary(ids)?;
+            ids.clone()
+        }
+        TokenInput::Text {
+            text,
+            add_special,
+            parse_special,
+        } => {
+            let ids = vocab.tokenize_with(text, *add_special, *parse_special);
+            ids.ok_or_else(|| too_long(text))?
+        }
+    };
+    let piece = |id| {
+        let mut bytes = Vec::new();
+        vocab.piece(id, false, true, &mut bytes);
+        TokenPiece { id, bytes }
+    };
+    Ok(ids.into_iter().map(piece).collect())
 }
 
 /// Returns the bytes of all tokens, as [`Detokenizer`] writes them within a text.

@@ -428,6 +428,7 @@ where
 
     fn add_counts(&self, stats: &mut Stats) {
         self.pending.add_counts(stats);
+        stats.mask_time = self.constraint.mask_time();
     }
 
     fn is_recurrent(&self) -> bool {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 
 use transom_catalog::fit::mlx;
+use transom_engine::fill_in::END_MARKERS;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel,
@@ -219,6 +220,7 @@ fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
 fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {
     let mut tokens = config.end_tokens.clone();
     let own = tokenizer.config().eos_token.as_deref();
-    tokens.extend(own.and_then(|token| tokenizer.token_to_id(token)));
+    let names = own.into_iter().chain(END_MARKERS);
+    tokens.extend(names.filter_map(|token| tokenizer.token_to_id(token)));
     tokens
 }

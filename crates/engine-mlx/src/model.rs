@@ -9,10 +9,10 @@ use transom_engine::generation::{self, Detokenize, Generation};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError,
-    FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop,
-    OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt, ResponseId, Responses,
-    SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
-    embedding,
+    FillIn, FillInTokens, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse,
+    ModelInfo, OnDrop, OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt,
+    ResponseId, Responses, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenInput,
+    TokenPiece, TokenSink, Tokenizer, Trim, embedding, fill_in,
 };
 
 use crate::decoder::{Decoder, ResponseOptions};
@@ -79,6 +79,15 @@ impl Detokenize for ResponseText {
 }
 
 impl MlxModel {
+    fn tokenize_fill_in(&self, text: &FillIn) -> Result<Vec<u32>, EngineError> {
+        let markers = FillInTokens::find(|marker| self.tokenizer.token_to_id(marker));
+        let markers = markers.ok_or_else(fill_in::no_markers)?;
+        let start = self.tokenizer.start_tokens()?;
+        let prefix = self.tokenizer.encode_plain(&text.prefix)?;
+        let suffix = self.tokenizer.encode_plain(&text.suffix)?;
+        Ok(markers.prompt(&start, &prefix, &suffix))
+    }
+
     /// Returns the logits that follow each of `tokens`, one row of `vocab_size` per token. They are
     /// computed with an empty KV cache, to compare numerics.
     ///
@@ -128,6 +137,7 @@ impl LoadedModel for MlxModel {
             }
             Prompt::Text(text) => (self.tokenizer.encode(text, true)?, None),
             Prompt::Tokens(tokens) => (tokens.clone(), None),
+            Prompt::FillIn(text) => (self.tokenize_fill_in(text)?, None),
         };
         self.info.check_prompt(&tokens)?;
         Ok(PreparedPrompt {
@@ -138,6 +148,13 @@ impl LoadedModel for MlxModel {
             system_tokens: 0,
             tools,
         })
+    }
+
+    fn pieces(&self, input: &TokenInput) -> Result<Vec<TokenPiece>, EngineError> {
+        if let TokenInput::Tokens(tokens) = input {
+            self.info.check_vocabulary(tokens)?;
+        }
+        self.tokenizer.pieces(input)
     }
 
     fn generate(

@@ -206,7 +206,7 @@ fn add_text(prompt: &mut Prompt, text: &str) {
             add(prompt);
             prompt.push('\n');
         }
-        Prompt::Tokens(_) => {}
+        Prompt::Tokens(_) | Prompt::FillIn(_) => {}
     }
 }
 

@@ -17,6 +17,7 @@ use crate::model_info::ModelInfo;
 use crate::request::{GenerationParams, PreparedPrompt, Prompt};
 use crate::responses::ResponseId;
 use crate::saved::SavableCache;
+use crate::token_pieces::{TokenInput, TokenPiece};
 
 /// The files of a model: a folder in the Hugging Face layout, or a GGUF file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,6 +118,16 @@ pub trait LoadedModel {
             Err(EngineError::PromptTooLong { prompt_tokens, .. }) => Ok(prompt_tokens),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the tokens of `input`, in order.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] for ids outside the vocabulary; [`EngineError::Backend`] for a
+    /// model without a tokenizer, as by default.
+    fn pieces(&self, _: &TokenInput) -> Result<Vec<TokenPiece>, EngineError> {
+        let during = "converting tokens";
+        Err(EngineError::backend(during, "the model has no tokenizer"))
     }
 
     /// Generates a response, and reports to `sink` on the calling thread.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::logprobs::TokenLogprobs;
+use crate::token_pieces::TokenPiece;
 
 /// An event of a running generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,11 @@ pub enum TokenEvent {
         /// As in [`TokenEvent::Text`].
         #[serde(default)]
         generated_tokens: usize,
+    },
+    /// The next tokens of [`crate::TokenInput`], in order. The job has no other events.
+    Pieces {
+        /// The tokens.
+        pieces: Vec<TokenPiece>,
     },
     /// The response is complete. Always the last event.
     Finished {
@@ -181,6 +187,15 @@ pub struct Stats {
     /// Time from the call to the first generated token, including prefill.
     #[serde(rename = "time_to_first_token_seconds", with = "crate::serde_seconds")]
     pub time_to_first_token: Duration,
+    /// Time in which the tokens that a constraint allows were computed; zero without a constraint. A GPU
+    /// may compute a step meanwhile.
+    #[serde(
+        default,
+        rename = "mask_time_seconds",
+        with = "crate::serde_seconds",
+        skip_serializing_if = "Duration::is_zero"
+    )]
+    pub mask_time: Duration,
     /// Time of prefill, which processed `prompt_tokens - cached_tokens` tokens.
     #[serde(rename = "prefill_time_seconds", with = "crate::serde_seconds")]
     pub prefill_time: Duration,

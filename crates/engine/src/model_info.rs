@@ -46,9 +46,17 @@ impl ModelInfo {
     /// [`EngineError::EmptyPrompt`]; [`EngineError::InvalidParameter`] for ids outside the
     /// vocabulary.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
-        if tokens.is_empty() {
-            return Err(EngineError::EmptyPrompt);
+        match tokens.is_empty() {
+            true => Err(EngineError::EmptyPrompt),
+            false => self.check_vocabulary(tokens),
         }
+    }
+
+    /// Checks that all of `tokens`, if there are any, are in the vocabulary.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] for ids outside the vocabulary.
+    pub fn check_vocabulary(&self, tokens: &[u32]) -> Result<(), EngineError> {
         let is_unknown = |token: &&u32| **token as usize >= self.vocab_size;
         match tokens.iter().find(is_unknown) {
             None => Ok(()),

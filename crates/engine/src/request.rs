@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::chat::ChatPrompt;
 use crate::constraint::Constraint;
 use crate::error::EngineError;
+use crate::fill_in::FillIn;
 use crate::logprobs::MAX_TOP_LOGPROBS;
 use crate::sampling::SamplingParams;
 use crate::text::OpenReasoning;
@@ -21,6 +22,8 @@ pub enum Prompt {
     Text(String),
     /// Token ids to continue as they are, for benchmarks and parity tests.
     Tokens(Vec<u32>),
+    /// Text around a gap that the response fills.
+    FillIn(FillIn),
 }
 
 /// A tokenized prompt that fits the loaded model.

@@ -16,11 +16,13 @@ pub use detokenizer::Detokenizer;
 
 use serde::de::IgnoredAny;
 
-use tokenizers::{Model, OffsetType, PreTokenizer};
+use tokenizers::{AddedToken, Model, OffsetType, PreTokenizer};
 
 use crate::constraint::{TokenTable, TokenText};
 use crate::error::{EngineError, UnsupportedFeature};
+use crate::fill_in;
 use crate::template::{ControlTokens, Piece, RenderedPrompt};
+use crate::token_pieces::{TokenInput, TokenPiece};
 use crate::tokenizer_config::TokenizerConfig;
 use detokenizer::DecodePlan;
 
@@ -165,6 +167,67 @@ impl Tokenizer {
             ));
         }
         Ok(ids)
+    }
+
+    /// Returns the token ids of `text`, in which special tokens and the markers of
+    /// [`crate::fill_in`] stay text.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode_prompt`].
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, EngineError> {
+        let added = self.inner.get_added_tokens_decoder().into_values();
+        let is_control = |token: &AddedToken| {
+            token.special || fill_in::markers().any(|marker| marker == token.content)
+        };
+        let control = added.filter(is_control).map(|token| token.content);
+        self.encode_prompt(&RenderedPrompt::plain(text, &control.collect())?)
+    }
+
+    /// Returns the special tokens that the tokenizer puts before every text.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn start_tokens(&self) -> Result<Vec<u32>, EngineError> {
+        let (mut ids, plain) = (self.encode("x", true)?, self.encode("x", false)?);
+        let is_text = |at: &usize| ids[*at..].starts_with(&plain);
+        let n_before = (0..ids.len()).find(is_text).unwrap_or(0);
+        ids.truncate(n_before);
+        Ok(ids)
+    }
+
+    /// Returns the tokens of a text, or the text of tokens.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode_plain`].
+    pub fn pieces(&self, input: &TokenInput) -> Result<Vec<TokenPiece>, EngineError> {
+        let ids = match input {
+            TokenInput::Tokens(ids) => ids.clone(),
+            TokenInput::Text {
+                text,
+                add_special,
+                parse_special: true,
+            } => self.encode(text, *add_special)?,
+            TokenInput::Text {
+                text,
+                add_special,
+                parse_special: false,
+            } => {
+                let mut ids = match add_special {
+                    true => self.start_tokens()?,
+                    false => Vec::new(),
+                };
+                ids.extend(self.encode_plain(text)?);
+                ids
+            }
+        };
+        let mut detokenizer = self.detokenizer().within_text();
+        let bytes = |id| match self.is_special(id) {
+            true => self.inner.id_to_token(id).unwrap_or_default().into_bytes(),
+            false => detokenizer.push(id),
+        };
+        let bytes: Vec<Vec<u8>> = ids.iter().copied().map(bytes).collect();
+        let pieces = ids.into_iter().zip(bytes);
+        Ok(pieces.map(|(id, bytes)| TokenPiece { id, bytes }).collect())
     }
 
     /// Returns the tokens that only a chat template may write.

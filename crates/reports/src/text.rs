@@ -104,6 +104,7 @@ mod tests {
             prefill_time: Duration::from_millis(200),
             decode_time: Duration::from_millis(800),
             peak_memory_bytes: 123_000_000,
+            ..Stats::default()
         };
         assert_eq!(
             stats_line(&stats),

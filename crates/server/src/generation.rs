@@ -7,6 +7,7 @@
 //! generation cancels its request at once, whether it is queued, loading or running.
 
 mod collect;
+mod convert;
 mod count;
 mod embed;
 mod job;
@@ -33,6 +34,7 @@ use crate::models::{Model, loaded_info};
 use crate::state::ServerState;
 
 pub(crate) use collect::{Called, Choice, Collected};
+pub(crate) use convert::convert_tokens;
 pub(crate) use count::count_tokens;
 pub(crate) use embed::{Embedded, blame_input, embed};
 pub(crate) use job::{Job, Params};
@@ -338,8 +340,8 @@ impl Generation {
                     delta,
                 })
             }
-            // The supervisor reports the end as an outcome.
-            TokenEvent::Finished { .. } => None,
+            // The supervisor reports the end as an outcome. Jobs that convert tokens are read elsewhere.
+            TokenEvent::Pieces { .. } | TokenEvent::Finished { .. } => None,
         }
     }
 

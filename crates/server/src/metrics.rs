@@ -18,6 +18,11 @@ const WAIT_BUCKETS: [f64; N_BUCKETS] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60
 /// Upper bounds of the buckets for the time of one token, in seconds.
 const TOKEN_BUCKETS: [f64; N_BUCKETS] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 
+/// Upper bounds of the buckets for the time of one mask, in seconds.
+const MASK_BUCKETS: [f64; N_BUCKETS] = [
+    0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.003, 0.01,
+];
+
 /// Counts what the server does.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -37,6 +42,7 @@ struct Counts {
     queue: Histogram,
     first_token: Histogram,
     token: Histogram,
+    mask: Histogram,
 }
 
 /// Counts of values up to each bound.
@@ -79,6 +85,12 @@ impl Metrics {
             .filter(|speed| *speed > 0.0)
         {
             counts.token.add(1.0 / speed, &TOKEN_BUCKETS);
+        }
+        // The constraint begins after the reasoning, and has a mask for the end of the text, too.
+        let n_masks = stats.generated_tokens.saturating_sub(reasoning_tokens) + 1;
+        if !stats.mask_time.is_zero() {
+            let seconds = stats.mask_time.as_secs_f64() / n_masks as f64;
+            counts.mask.add(seconds, &MASK_BUCKETS);
         }
     }
 
@@ -160,6 +172,10 @@ impl Metrics {
         counts
             .token
             .write(&mut text, "token_seconds", help, &TOKEN_BUCKETS);
+        let help = "Mean time to compute the tokens that a constraint allows, of a response.";
+        counts
+            .mask
+            .write(&mut text, "mask_seconds", help, &MASK_BUCKETS);
         for (name, help, value) in gauges {
             // Several values of one name follow each other, with one head.
             let (base, labels) = name.split_at(name.find('{').unwrap_or(name.len()));
@@ -224,6 +240,7 @@ mod tests {
             prompt_tokens: 7,
             generated_tokens: 3,
             decode_time: Duration::from_millis(80),
+            mask_time: Duration::from_micros(210),
             ..Stats::default()
         };
         let wait = Duration::from_millis(200);
@@ -243,6 +260,8 @@ mod tests {
             "transom_ttft_seconds_bucket{le=\"60\"} 0\n",
             "transom_ttft_seconds_bucket{le=\"+Inf\"} 1\n",
             "transom_token_seconds_count 1\n",
+            "transom_mask_seconds_bucket{le=\"0.00005\"} 0\n",
+            "transom_mask_seconds_bucket{le=\"0.0001\"} 1\n",
             "transom_model_loaded{model=\"b\"} 1\n",
         ] {
             assert!(text.contains(expected), "{expected} is not in\n{text}");

@@ -126,7 +126,15 @@ impl Models {
         )))
     }
 
-    async fn find_any(&self, name: &str, settings: LoadSettings) -> Result<Model, ApiError> {
+    /// Returns the model with this name, whatever it generates.
+    ///
+    /// # Errors
+    /// No installed model has this name.
+    pub(crate) async fn find_any(
+        &self,
+        name: &str,
+        settings: LoadSettings,
+    ) -> Result<Model, ApiError> {
         let wanted = name.to_owned();
         self.search(name, move |library| {
             let installed = named(library, &wanted)?.clone();

@@ -16,6 +16,7 @@ mod ollama;
 pub(crate) mod openai;
 mod responses;
 mod status;
+mod tokens;
 mod tools;
 
 pub(crate) use crate::json::name_ignored;
@@ -51,6 +52,8 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         )
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
+        .route("/tokenize", post(tokens::tokenize))
+        .route("/detokenize", post(tokens::detokenize))
         .route("/v1/status", get(status::status))
         .route("/metrics", get(status::metrics));
     routes

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EmbedInput, EngineError, KvCacheChoice, MemoryNeed, ModelSource, Prompt, serde_seconds,
+    EmbedInput, EngineError, KvCacheChoice, MemoryNeed, ModelSource, Prompt, TokenInput,
+    serde_seconds,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
@@ -255,6 +256,8 @@ pub enum Work {
     Embed(Vec<EmbedInput>),
     /// Count the tokens of a prompt, whether it fits the context or not.
     CountTokens(Box<Prompt>),
+    /// Convert text to tokens, or tokens to text.
+    Tokenize(Box<TokenInput>),
 }
 
 /// What happens to a request while the machine is too hot or too short of memory.

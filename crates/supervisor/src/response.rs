@@ -61,7 +61,8 @@ pub enum Outcome {
     },
     /// [`crate::Work::Generate`] and [`crate::Work::Embed`]: the response is complete, or was ended
     /// early for `reason`.
-    /// [`crate::Work::CountTokens`]: `stats` contain [`Stats::prompt_tokens`] and nothing else.
+    /// [`crate::Work::CountTokens`] and [`crate::Work::Tokenize`]: `stats` contain
+    /// [`Stats::prompt_tokens`] and nothing else.
     Finished {
         /// Why it ended. A request canceled while queued has [`FinishReason::Canceled`] and empty
         /// statistics.

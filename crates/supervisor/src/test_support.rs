@@ -189,6 +189,7 @@ impl WorkerTask {
             Command::Generate { job, request } => self.generate(job, &request).await?,
             Command::Embed { job, inputs } => self.embed(job, &inputs).await?,
             Command::Count { job, prompt } => self.count(job, &prompt).await,
+            Command::Tokenize { job, input } => self.tokenize(job, &input).await,
             Command::Trim { trim } => {
                 if trim == Trim::Everything {
                     self.n_tokens = 0;

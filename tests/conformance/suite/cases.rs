@@ -13,4 +13,5 @@ pub(crate) mod saved_state;
 pub(crate) mod stopping;
 pub(crate) mod text;
 pub(crate) mod together;
+pub(crate) mod tokens;
 pub(crate) mod tools;

@@ -116,6 +116,9 @@ conformance! {
         a_template_can_start_in_reasoning
         a_stop_string_is_found_across_tokens
         the_first_of_several_stop_strings_ends_the_response;
+    tokens:
+        a_gap_is_filled_between_its_markers
+        texts_become_tokens_and_tokens_become_texts;
     endings:
         a_response_ends_at_its_token_limit
         a_response_ends_at_the_end_of_text_token

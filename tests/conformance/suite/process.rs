@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use transom_engine::{
     EngineError, FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
-    Prompt, TokenEvent, Trim,
+    Prompt, TokenEvent, TokenInput, TokenPiece, Trim,
 };
 use transom_engine_host::wire::{Command, JobId, LoadFootprint, Report, Request, UnloadFootprint};
 use transom_engine_host::{ProcessWorkers, SavedFolder, Worker, WorkerEnd, WorkerReport, Workers};
@@ -358,6 +358,32 @@ impl TestProcess {
         match self.report().await {
             Report::JobEnded { result, .. } => result.expect("it is counted").stats.prompt_tokens,
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// Returns the tokens of `input`, which come in any number of events.
+    pub(crate) async fn pieces(
+        &mut self,
+        input: TokenInput,
+    ) -> Result<Vec<TokenPiece>, EngineError> {
+        self.n_jobs += 1;
+        self.send(Command::Tokenize {
+            job: JobId(self.n_jobs),
+            input: Box::new(input),
+        });
+        let mut pieces = Vec::new();
+        loop {
+            match self.report().await {
+                Report::Event {
+                    event: TokenEvent::Pieces { pieces: next },
+                    ..
+                } => pieces.extend(next),
+                Report::JobEnded { result, .. } => {
+                    assert_eq!(result?.stats.prompt_tokens, pieces.len());
+                    return Ok(pieces);
+                }
+                other => panic!("{other:?}"),
+            }
         }
     }
 

@@ -133,6 +133,7 @@ impl Response {
                 self.pieces.push((section, text));
                 self.logprobs.extend(logprobs);
             }
+            TokenEvent::Pieces { .. } => panic!("a response has no pieces: {log}"),
             TokenEvent::Finished { .. } => panic!("only the summary may report the end: {log}"),
         }
     }

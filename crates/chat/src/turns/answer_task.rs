@@ -309,7 +309,9 @@ impl AnswerTask {
                 ..
             } => self.on_text(section, &text, generated_tokens),
             // The app declares no tools, and the outcome contains the end.
-            TokenEvent::ToolCall { .. } | TokenEvent::Finished { .. } => {}
+            TokenEvent::ToolCall { .. }
+            | TokenEvent::Pieces { .. }
+            | TokenEvent::Finished { .. } => {}
         }
     }
 

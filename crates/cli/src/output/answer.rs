@@ -129,7 +129,7 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
                 }
                 TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
                 // The command line declares no tools.
-                TokenEvent::ToolCall { .. } => {}
+                TokenEvent::ToolCall { .. } | TokenEvent::Pieces { .. } => {}
             },
             waiting => show_wait(&self.progress, self.model, &waiting),
         }

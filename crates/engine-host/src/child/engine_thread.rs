@@ -101,6 +101,13 @@ impl<'a> EngineThread<'a> {
                         result: self.count(&prompt, &control),
                     }
                 }
+                Task::Tokenize(job, input, control) => {
+                    shared.inbox.ended(job);
+                    Report::JobEnded {
+                        job,
+                        result: self.tokenize(job, &input, &control),
+                    }
+                }
                 Task::Trim(trim) => {
                     let report = self.trim(trim);
                     self.report_footprint();

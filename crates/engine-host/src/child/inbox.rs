@@ -9,7 +9,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use transom_engine::{
-    ConversationId, EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, Trim,
+    ConversationId, EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, TokenInput,
+    Trim,
 };
 
 use crate::saved_state::SavedFolder;
@@ -21,6 +22,7 @@ pub(super) enum Task {
     Generate(JobId, Box<Request>, JobControl),
     Embed(JobId, Vec<EmbedInput>, JobControl),
     Count(JobId, Box<Prompt>, JobControl),
+    Tokenize(JobId, Box<TokenInput>, JobControl),
     Trim(Trim),
     Forget(Option<ConversationId>),
     Save(u64, JobControl),
@@ -35,7 +37,8 @@ impl Task {
             Self::Load(_, _, _, control) | Self::Save(_, control) => Some((None, control)),
             Self::Generate(job, _, control)
             | Self::Embed(job, _, control)
-            | Self::Count(job, _, control) => Some((Some(*job), control)),
+            | Self::Count(job, _, control)
+            | Self::Tokenize(job, _, control) => Some((Some(*job), control)),
             Self::Measure(..) | Self::Trim(_) | Self::Forget(_) | Self::Unload(_) => None,
         }
     }
@@ -101,6 +104,7 @@ impl Inbox {
             | Task::Generate(..)
             | Task::Embed(..)
             | Task::Count(..)
+            | Task::Tokenize(..)
             | Task::Save(..) => {}
         }
         state.queued.push_back(task);

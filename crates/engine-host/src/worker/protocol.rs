@@ -45,9 +45,9 @@ impl ProtocolState {
         self.pending.extend(match command {
             Command::Measure { .. } => Some(Pending::Measure),
             Command::Load { .. } => Some(Pending::Load),
-            Command::Generate { job, .. } | Command::Count { job, .. } => {
-                Some(Pending::Generate(*job))
-            }
+            Command::Generate { job, .. }
+            | Command::Count { job, .. }
+            | Command::Tokenize { job, .. } => Some(Pending::Generate(*job)),
             Command::Embed { job, .. } => Some(Pending::Embed(*job)),
             Command::Trim { .. } | Command::Forget { .. } => Some(Pending::Trim),
             Command::Save { .. } => Some(Pending::Save),

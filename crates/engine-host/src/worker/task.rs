@@ -268,7 +268,9 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
         let (job, checked) = match command {
             // Values that JSON cannot represent, such as NaN, are out of range too.
             Command::Generate { job, request } => (*job, request.params.validate(usize::MAX)),
-            Command::Embed { job, .. } | Command::Count { job, .. } => (*job, Ok(())),
+            Command::Embed { job, .. }
+            | Command::Count { job, .. }
+            | Command::Tokenize { job, .. } => (*job, Ok(())),
             _ => {
                 let frame = frame::encode(command);
                 let frame = frame.map_err(|error| protocol_error(&error.to_string()))?;

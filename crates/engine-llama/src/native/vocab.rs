@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char};
 
 use llama_cpp_sys_2 as sys;
+use transom_engine::FillInTokens;
 use transom_engine::template::{ControlTokens, Piece, RenderedPrompt};
 
 use super::{Model, signed};
@@ -54,6 +55,34 @@ impl Vocab<'_> {
     pub(crate) fn end(self) -> Option<u32> {
         // SAFETY: see `len`.
         u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok()
+    }
+
+    /// Returns the token with which every text starts, if the tokenizer adds one.
+    pub(crate) fn start(self) -> Option<u32> {
+        // SAFETY: see `len`.
+        let (is_added, start) = unsafe {
+            let is_added = sys::llama_vocab_get_add_bos(self.vocab);
+            (is_added, sys::llama_vocab_bos(self.vocab))
+        };
+        u32::try_from(start).ok().filter(|_| is_added)
+    }
+
+    /// Returns the markers of a model that fills in the middle: those that the file names, else those
+    /// with a spelling that llama.cpp knows.
+    pub(crate) fn fill_in_tokens(self) -> Option<FillInTokens> {
+        // SAFETY: see `len`.
+        let (prefix, suffix, middle) = unsafe {
+            (
+                sys::llama_vocab_fim_pre(self.vocab),
+                sys::llama_vocab_fim_suf(self.vocab),
+                sys::llama_vocab_fim_mid(self.vocab),
+            )
+        };
+        Some(FillInTokens {
+            prefix: u32::try_from(prefix).ok()?,
+            suffix: u32::try_from(suffix).ok()?,
+            middle: u32::try_from(middle).ok()?,
+        })
     }
 
     /// Returns true if the file names the tokens that its tokenizer puts around every text. llama.cpp
@@ -157,8 +186,8 @@ impl Vocab<'_> {
         Some(tokens)
     }
 
-    /// Returns the tokens of `text`, none of them special.
-    fn tokenize_text(self, text: &str) -> Option<Vec<u32>> {
+    /// Returns the tokens of `text`, none of them special. `None` for texts of 2 GB and more.
+    pub(crate) fn tokenize_text(self, text: &str) -> Option<Vec<u32>> {
         if text.is_empty() {
             return Some(Vec::new());
         }
@@ -186,7 +215,14 @@ impl Vocab<'_> {
         spelling.bytes().filter_map(byte).collect()
     }
 
-    fn tokenize_with(self, text: &str, add_special: bool, parse_special: bool) -> Option<Vec<u32>> {
+    /// Returns the tokens of `text`, as [`Vocab::tokenize`] does. Special tokens in `text` stay text
+    /// unless `parse_special`.
+    pub(crate) fn tokenize_with(
+        self,
+        text: &str,
+        add_special: bool,
+        parse_special: bool,
+    ) -> Option<Vec<u32>> {
         let n_bytes = i32::try_from(text.len()).ok()?;
         let mut tokens: Vec<sys::llama_token> = vec![0; text.len() / 2 + 8];
         loop {

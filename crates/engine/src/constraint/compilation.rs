@@ -97,13 +97,13 @@ impl Constraints {
         compilation.wait_until(Instant::now() + HEAD_START);
         compilation.check()?;
         Ok(ResponseConstraint {
-            guide: None,
             pending: Some(Pending {
                 compilation,
                 start: constraint.start,
                 open,
                 is_text_start,
             }),
+            ..ResponseConstraint::default()
         })
     }
 
@@ -233,6 +233,7 @@ impl Compilation {
 pub struct ResponseConstraint {
     pending: Option<Pending>,
     guide: Option<Guide>,
+    mask_time: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -306,7 +307,18 @@ impl ResponseConstraint {
     /// # Errors
     /// [`EngineError::ConstraintFailed`] if there are none.
     pub fn mask(&mut self) -> Result<Option<&TokenMask>, EngineError> {
-        self.guide.as_mut().map(Guide::mask).transpose()
+        let Some(guide) = &mut self.guide else {
+            return Ok(None);
+        };
+        let began = Instant::now();
+        let mask = guide.mask();
+        self.mask_time += began.elapsed();
+        mask.map(Some)
+    }
+
+    /// Returns the time that [`Self::mask`] took, for all tokens so far.
+    pub fn mask_time(&self) -> Duration {
+        self.mask_time
     }
 
     /// Adds a token to the response.

@@ -206,6 +206,25 @@ pub struct RenderedPrompt {
 }
 
 impl RenderedPrompt {
+    /// Returns a text without a template, in which every control token is plain text.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] if every character that can be a mark occurs in it.
+    pub(crate) fn plain(text: &str, tokens: &ControlTokens) -> Result<Self, EngineError> {
+        let mark = marks().find(|&mark| !text.contains(mark)).ok_or_else(|| {
+            let value = "a text with all of Unicode's noncharacters";
+            EngineError::invalid_parameter("text", value, "a text without them")
+        })?;
+        let starts = text.char_indices().map(|(at, _)| at);
+        Ok(Self {
+            text: text.to_owned(),
+            literals: starts
+                .filter(|&at| tokens.at_start_of(&text[at..]).is_some())
+                .collect(),
+            mark,
+        })
+    }
+
     /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.text

@@ -126,6 +126,26 @@ fn special_tokens_in_text_become_their_ids() {
 }
 
 #[test]
+fn a_plain_text_has_no_special_tokens() {
+    assert_eq!(LLAMA_STYLE.start_tokens().unwrap(), [1]);
+    for text in ["", "a<s>b", "<s></s><think>", "日<s"] {
+        let ids = LLAMA_STYLE.encode_plain(text).unwrap();
+        assert!(ids.iter().all(|id| *id > 3), "{text}: {ids:?}");
+        let input = TokenInput::Text {
+            text: text.to_owned(),
+            add_special: true,
+            parse_special: false,
+        };
+        let pieces = LLAMA_STYLE.pieces(&input).unwrap();
+        let (start, rest) = pieces.split_first().unwrap();
+        assert_eq!((start.id, &*start.bytes), (1, &b"<s>"[..]));
+        let bytes: Vec<u8> = rest.iter().flat_map(|piece| piece.bytes.clone()).collect();
+        // Such tokenizers begin every text with a space.
+        assert_eq!(String::from_utf8(bytes).unwrap().trim_start(), text);
+    }
+}
+
+#[test]
 fn a_token_has_an_id() {
     let id = STARTER.token_to_id("<|im_end|>").unwrap();
     let token = STARTER.inner.id_to_token(id);

@@ -51,7 +51,9 @@ impl Job {
         let grammar = grammar.map(|constraint| constraint.grammar.clone());
         let constraint = grammar.map(|grammar| match &prompt {
             Prompt::Chat(_) => Constraint::on_answer(grammar),
-            Prompt::Text(_) | Prompt::Tokens(_) => Constraint::on_response(grammar),
+            Prompt::Text(_) | Prompt::Tokens(_) | Prompt::FillIn(_) => {
+                Constraint::on_response(grammar)
+            }
         });
         Request {
             prompt,

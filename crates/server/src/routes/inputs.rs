@@ -46,7 +46,11 @@ fn input(located: Located) -> Result<EmbedInput, ApiError> {
     }
 }
 
-fn token_id(located: Located) -> Result<u32, ApiError> {
+/// Returns a token id.
+///
+/// # Errors
+/// The value is no whole number, or too large.
+pub(crate) fn token_id(located: Located) -> Result<u32, ApiError> {
     let id = located.integer(0..=i64::from(u32::MAX))?;
     Ok(u32::try_from(id).unwrap_or(u32::MAX))
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, timeout};
 use transom_library::is_path;
 use transom_supervisor::Status;
-use transom_supervisor::status::ModelStatus;
+use transom_supervisor::status::{ModelStatus, RequestStatus};
 
 use super::json_response;
 use crate::limits::READER_TIMEOUT;
@@ -75,6 +75,7 @@ fn view(state: &ServerState, status: &Status) -> Value {
         "revision": status.revision,
         "models": models,
         "queue": status.queue.len(),
+        "jobs": status.running.iter().chain(&status.queue).map(job_view).collect::<Vec<_>>(),
         "requests": state.metrics().n_open(),
         "budget_bytes": status.budget_bytes,
         "in_use_bytes": status.in_use_bytes,
@@ -82,6 +83,17 @@ fn view(state: &ServerState, status: &Status) -> Value {
         "limits": limits,
         "blocked_by": blocked_by.map(ToString::to_string),
         "is_paused": status.is_paused,
+    })
+}
+
+/// Returns a running or queued request: who asks, and its tokens and rate. A client of this server has
+/// the name of its key, after `api:`.
+fn job_view(job: &RequestStatus) -> Value {
+    json!({
+        "client": job.client.to_string(),
+        "class": job.class,
+        "model": job.model,
+        "state": job.state,
     })
 }
 

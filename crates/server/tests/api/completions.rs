@@ -119,7 +119,7 @@ async fn a_wrong_request_is_refused_by_name_before_a_model_is_loaded() {
     let server = TestServer::start(fast()).await;
     for (fields, status, param) in [
         (json!({ "prompt": [] }), 400, "prompt"),
-        (json!({ "suffix": "end" }), 400, "suffix"),
+        (json!({ "suffix": "end", "echo": true }), 400, "echo"),
         (json!({ "best_of": 2 }), 400, "best_of"),
         (json!({ "logprobs": 21 }), 400, "logprobs"),
         (json!({ "prompt": [1], "echo": true }), 400, "echo"),

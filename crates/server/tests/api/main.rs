@@ -17,4 +17,5 @@ mod openapi;
 mod responses;
 mod security;
 mod server;
+mod tokens;
 mod tools;

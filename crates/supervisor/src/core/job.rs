@@ -45,6 +45,7 @@ impl Core {
             }
             Work::Embed(inputs) => Command::Embed { job, inputs },
             Work::CountTokens(prompt) => Command::Count { job, prompt },
+            Work::Tokenize(input) => Command::Tokenize { job, input },
             Work::Load => {
                 // Load requests are finished before the queue is served.
                 self.queue.insert(position, pending);

@@ -105,7 +105,7 @@ pub(super) enum JobKind {
     Reproducible,
     /// Embedded texts, which no other job waits for a part of.
     Embedding,
-    /// Counted tokens, which take no time and no memory.
+    /// Counted or converted tokens, which take no time and no memory.
     Count,
 }
 
@@ -149,7 +149,7 @@ impl JobKind {
         match work {
             Work::Generate(request) if request.params.sampling.seed.is_some() => Self::Reproducible,
             Work::Generate(_) => Self::Response,
-            Work::CountTokens(_) => Self::Count,
+            Work::CountTokens(_) | Work::Tokenize(_) => Self::Count,
             // A load request is no job.
             Work::Embed(_) | Work::Load => Self::Embedding,
         }

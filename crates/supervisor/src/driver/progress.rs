@@ -58,7 +58,7 @@ impl ProgressTracker {
                 };
                 Progress::Generating { first, last }
             }
-            TokenEvent::Finished { .. } => return,
+            TokenEvent::Pieces { .. } | TokenEvent::Finished { .. } => return,
         };
         self.jobs.insert(id, progress);
     }

@@ -20,11 +20,11 @@ use crate::response::ResponseEvent;
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file, raised with every change of them or of the types in them.
-pub(super) const PROTOCOL: u32 = 15;
+pub(super) const PROTOCOL: u32 = 16;
 
 /// The oldest version whose messages still have the same meaning. An older program has other names
-/// for messages and fields, or would ignore the constraint of a request.
-pub(super) const OLDEST_PROTOCOL: u32 = 15;
+/// for messages and fields, or does not know every kind of work.
+pub(super) const OLDEST_PROTOCOL: u32 = 16;
 
 /// Maximum length of a client's [`Hello`] in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;

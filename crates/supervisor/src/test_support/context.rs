@@ -3,7 +3,8 @@
 
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, Limits, Logprob, ModelInfo, ModelSource, Prompt,
-    Role, SamplingParams, Stats, TokenEvent, TokenLogprobs, ToolCallDelta, Truncation,
+    Role, SamplingParams, Stats, TokenEvent, TokenInput, TokenLogprobs, TokenPiece, ToolCallDelta,
+    Truncation,
 };
 use transom_engine_host::wire::{JobId, JobSummary, Report, Request};
 
@@ -16,7 +17,34 @@ impl WorkerTask {
             Prompt::Chat(chat) => chat.messages.iter().map(|m| m.content.len()).sum(),
             Prompt::Text(text) => text.len(),
             Prompt::Tokens(tokens) => tokens.len(),
+            Prompt::FillIn(text) => text.prefix.len() + text.suffix.len(),
         };
+        self.counted(job, prompt_tokens).await;
+    }
+
+    /// Converts tokens: each byte of a text is the token of this number.
+    pub(super) async fn tokenize(&self, job: JobId, input: &TokenInput) {
+        let ids: Vec<u32> = match input {
+            TokenInput::Text { text, .. } => text.bytes().map(u32::from).collect(),
+            TokenInput::Tokens(ids) => ids.clone(),
+        };
+        if let Some(id) = ids.iter().find(|id| **id > u32::from(u8::MAX)) {
+            let error = EngineError::invalid_parameter("token", id, "below 256");
+            let result = Err(error);
+            return self.report(Report::JobEnded { job, result }).await;
+        }
+        let piece = |id: &u32| TokenPiece {
+            id: *id,
+            bytes: u8::try_from(*id).into_iter().collect(),
+        };
+        let event = TokenEvent::Pieces {
+            pieces: ids.iter().map(piece).collect(),
+        };
+        self.report(Report::Event { job, event }).await;
+        self.counted(job, ids.len()).await;
+    }
+
+    async fn counted(&self, job: JobId, prompt_tokens: usize) {
         let result = Ok(JobSummary {
             reason: FinishReason::Stop,
             stats: Stats {

@@ -4,12 +4,15 @@ use std::time::Instant;
 
 use transom_engine::{
     EmbedInput, Embedding, EngineError, FinishReason, JobControl, LoadedModel, Prompt, ResponseId,
-    Stats,
+    Stats, TokenEvent, TokenInput,
 };
 
 use super::{EngineThread, catch_panic};
 use crate::child::turns::Response;
 use crate::wire::{JobId, JobSummary, Report, Request};
+
+/// Tokens in one event of a job that converts them, so that no frame is large.
+const PIECES_PER_EVENT: usize = 4096;
 
 /// How a response began.
 enum Begun {
@@ -122,16 +125,39 @@ impl EngineThread<'_> {
         let counted = self.run_job("counting tokens", control, |model| {
             model.count_tokens(prompt)
         })?;
-        Ok(match counted {
-            Ok(prompt_tokens) => {
-                let stats = Stats {
-                    prompt_tokens,
-                    ..Stats::default()
-                };
-                self.summary(FinishReason::Stop, stats)
+        Ok(self.counted(counted))
+    }
+
+    pub(super) fn tokenize(
+        &mut self,
+        job: JobId,
+        input: &TokenInput,
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        let shared = self.shared;
+        let n_pieces = self.run_job("converting tokens", control, |model| {
+            let pieces = model.pieces(input)?;
+            for pieces in pieces.chunks(PIECES_PER_EVENT) {
+                let pieces = pieces.to_vec();
+                let event = TokenEvent::Pieces { pieces };
+                shared.outbox.push(Report::Event { job, event });
             }
-            Err(reason) => self.summary(reason, Stats::default()),
-        })
+            Ok(pieces.len())
+        })?;
+        Ok(self.counted(n_pieces))
+    }
+
+    /// Returns the end of a job that counted tokens, or was stopped before.
+    fn counted(&mut self, counted: Result<usize, FinishReason>) -> JobSummary {
+        let (reason, prompt_tokens) = match counted {
+            Ok(n_tokens) => (FinishReason::Stop, n_tokens),
+            Err(reason) => (reason, 0),
+        };
+        let stats = Stats {
+            prompt_tokens,
+            ..Stats::default()
+        };
+        self.summary(reason, stats)
     }
 
     /// Runs a job, or a part of it, on the model. Returns the reason as `Ok(Err(_))` if the job was

@@ -1,7 +1,7 @@
 //! The body of a completion request.
 
 use transom_engine::logprobs::MAX_TOP_LOGPROBS;
-use transom_engine::{EmbedInput, Prompt};
+use transom_engine::{EmbedInput, FillIn, Prompt};
 
 use crate::error::ApiError;
 use crate::generation::Params;
@@ -48,10 +48,18 @@ impl CompletionRequest {
         let n = fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1);
         let streaming = Streaming::take(&mut fields)?;
         let prompts = inputs::take(fields.required("prompt")?, MAX_PROMPTS)?;
-        let prompts: Vec<Prompt> = prompts.into_iter().map(prompt).collect();
-        let echoes = match fields.flag("echo")? {
-            Some(true) => texts(&prompts)?,
-            Some(false) | None => Vec::new(),
+        let suffix = fields.text("suffix")?.filter(|suffix| !suffix.is_empty());
+        let echo = fields.flag("echo")?.unwrap_or(false);
+        if echo && suffix.is_some() {
+            let message = "`echo` can't be combined with `suffix`; leave one out";
+            return Err(ApiError::field("echo", message));
+        }
+        let prompts = prompts.into_iter();
+        let prompts = prompts.map(|input| prompt(input, suffix.as_deref()));
+        let prompts: Vec<Prompt> = prompts.collect::<Result<_, _>>()?;
+        let echoes = match echo {
+            true => texts(&prompts)?,
+            false => Vec::new(),
         };
         if !echoes.is_empty() && params.logprobs.is_some() {
             let message =
@@ -78,24 +86,25 @@ fn logprobs(fields: &mut Fields) -> Result<Option<u8>, ApiError> {
 
 /// Refuses what no engine here can do, unless the value asks for nothing.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    if fields
-        .text("suffix")?
-        .is_some_and(|suffix| !suffix.is_empty())
-    {
-        let message = "`suffix` needs a model that fills in the middle, which this server does not \
-                       support; leave it out";
-        return Err(ApiError::field("suffix", message).with_code("unsupported_parameter"));
-    }
     for name in ["top_logprobs", "prompt_logprobs", "truncate_prompt_tokens"] {
         fields.refuse(name, &[])?;
     }
     Ok(())
 }
 
-fn prompt(input: EmbedInput) -> Prompt {
-    match input {
-        EmbedInput::Text(text) => Prompt::Text(text),
-        EmbedInput::Tokens(ids) => Prompt::Tokens(ids),
+/// Returns the prompt, which ends before a gap if there is a text after it.
+fn prompt(input: EmbedInput, suffix: Option<&str>) -> Result<Prompt, ApiError> {
+    match (input, suffix) {
+        (EmbedInput::Text(text), None) => Ok(Prompt::Text(text)),
+        (EmbedInput::Text(prefix), Some(suffix)) => Ok(Prompt::FillIn(FillIn {
+            prefix,
+            suffix: suffix.to_owned(),
+        })),
+        (EmbedInput::Tokens(ids), None) => Ok(Prompt::Tokens(ids)),
+        (EmbedInput::Tokens(_), Some(_)) => Err(ApiError::field(
+            "suffix",
+            "`suffix` needs a `prompt` that is a text, not token ids",
+        )),
     }
 }
 
@@ -103,7 +112,7 @@ fn prompt(input: EmbedInput) -> Prompt {
 fn texts(prompts: &[Prompt]) -> Result<Vec<String>, ApiError> {
     let text = |prompt: &Prompt| match prompt {
         Prompt::Text(text) => Ok(text.clone()),
-        Prompt::Tokens(_) | Prompt::Chat(_) => Err(ApiError::field(
+        Prompt::Tokens(_) | Prompt::Chat(_) | Prompt::FillIn(_) => Err(ApiError::field(
             "echo",
             "`echo` needs a `prompt` that is a text; token ids are not turned into text here",
         )),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use transom_engine::{ChatPrompt, Message, Prompt, Role, ToolCall, Truncation};
+use transom_engine::{ChatPrompt, FillIn, Message, Prompt, Role, ToolCall, Truncation};
 use transom_supervisor::KeepAlive;
 
 use crate::constraints;
@@ -74,7 +74,7 @@ impl GenerateRequest {
     pub(super) fn read(route: Route, mut body: Fields) -> Result<Self, ApiError> {
         let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
-        for name in ["template", "suffix", "images", "context", "shift"] {
+        for name in ["template", "images", "context", "shift"] {
             body.refuse(name, &[])?;
         }
         let think = body.flag("think")?;
@@ -88,6 +88,7 @@ impl GenerateRequest {
         params.constraint = format.flatten();
         let prompt = match route {
             Route::Chat => {
+                body.refuse("suffix", &[])?;
                 let tools = tools::of_chat(&mut body, &mut ignored)?;
                 let mut chat = conversation(&mut body, think, &mut ignored)?;
                 if let Some(chat) = &mut chat {
@@ -268,18 +269,27 @@ fn call_of_result(fields: &mut Fields, earlier: &[Message]) -> Result<ToolCall, 
 }
 
 /// Takes the prompt of `/api/generate`. `None` if it is empty.
+///
+/// A text after the gap needs no template: the model's markers are around both texts.
 fn prompt(body: &mut Fields, enable_thinking: Option<bool>) -> Result<Option<Prompt>, ApiError> {
     let text = body.text("prompt")?.unwrap_or_default();
+    let suffix = body.text("suffix")?.filter(|suffix| !suffix.is_empty());
     let system = body.text("system")?.filter(|system| !system.is_empty());
     let is_raw = body.flag("raw")?.unwrap_or(false);
     for (name, is_given) in [
         ("system", system.is_some()),
         ("think", enable_thinking.is_some()),
     ] {
-        if is_raw && is_given {
-            let message = format!("`{name}` needs the model's template, which `raw` leaves out");
+        if is_given && (is_raw || suffix.is_some()) {
+            let other = if is_raw { "raw" } else { "suffix" };
+            let message =
+                format!("`{name}` needs the model's template, which `{other}` leaves out");
             return Err(ApiError::field(name, message));
         }
+    }
+    if let Some(suffix) = suffix {
+        let prefix = text;
+        return Ok(Some(Prompt::FillIn(FillIn { prefix, suffix })));
     }
     if text.is_empty() {
         return Ok(None);

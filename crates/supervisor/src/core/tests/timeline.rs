@@ -420,6 +420,7 @@ fn text(effect: &Effect) -> String {
             format!("stop w{} load {reason:?}", w.0)
         }
         Effect::Send(w, Command::Count { job, .. }) => format!("count w{} {}", w.0, job.0),
+        Effect::Send(w, Command::Tokenize { job, .. }) => format!("tokenize w{} {}", w.0, job.0),
         Effect::Send(w, Command::Trim { trim }) => format!("trim w{} {trim:?}", w.0),
         Effect::Send(w, Command::Forget { .. }) => format!("forget w{}", w.0),
         Effect::Send(_, command) => panic!("the core sends no {command:?}"),

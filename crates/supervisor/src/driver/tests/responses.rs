@@ -1,6 +1,6 @@
 //! Tests of requests from the first event to the end.
 
-use transom_engine::Prompt;
+use transom_engine::{Prompt, TokenInput};
 use transom_engine_host::WorkerEnd;
 
 use super::*;
@@ -67,6 +67,35 @@ async fn tokens_are_counted_without_a_response() {
     };
     assert_eq!(reason, FinishReason::Stop);
     assert_eq!((stats.prompt_tokens, stats.generated_tokens), (5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_becomes_tokens_and_tokens_become_text() {
+    let test = test_supervisor();
+    let text = TokenInput::Text {
+        text: "Hi".to_owned(),
+        add_special: false,
+        parse_special: true,
+    };
+    for input in [text, TokenInput::Tokens(vec![72, 105])] {
+        let request = request_for("chat", Work::Tokenize(Box::new(input)));
+        let mut response = test.handle.submit(request);
+        let mut found = Vec::new();
+        let outcome = loop {
+            match response.next().await {
+                Some(ResponseEvent::Token {
+                    event: TokenEvent::Pieces { pieces },
+                }) => found.extend(pieces),
+                Some(ResponseEvent::Ended { outcome }) => break outcome,
+                Some(ResponseEvent::Queued { .. } | ResponseEvent::Loading { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(reason(&outcome), FinishReason::Stop);
+        let ids: Vec<u32> = found.iter().map(|piece| piece.id).collect();
+        let bytes: Vec<u8> = found.into_iter().flat_map(|piece| piece.bytes).collect();
+        assert_eq!((&*ids, &*bytes), (&[72, 105][..], &b"Hi"[..]));
+    }
 }
 
 #[tokio::test(start_paused = true)]

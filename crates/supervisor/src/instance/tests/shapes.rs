@@ -9,7 +9,7 @@ use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     EngineError, LoadProgress, Logprob, MemoryNeed, MemoryUse, ModelInfo, SamplingParams, Section,
-    Stats, TokenEvent, TokenLogprobs, ToolCallDelta,
+    Stats, TokenEvent, TokenLogprobs, TokenPiece, ToolCallDelta,
 };
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
@@ -289,6 +289,7 @@ fn outcomes() -> Vec<Outcome> {
             reason: FinishReason::Stop,
             stats: Stats {
                 matched_stop: Some(1),
+                mask_time: Duration::from_secs(1),
                 ..Stats::default()
             },
         },
@@ -345,6 +346,12 @@ fn answers() -> Vec<ResponseEvent> {
             index: 1,
             delta: ToolCallDelta::End,
             generated_tokens: 1,
+        },
+        TokenEvent::Pieces {
+            pieces: vec![TokenPiece {
+                id: 1,
+                bytes: vec![1],
+            }],
         },
     ];
     let progress = LoadProgress {

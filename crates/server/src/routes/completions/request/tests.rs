@@ -30,7 +30,6 @@ fn every_field_is_done_or_refused_by_name() {
         ("n", json!(9)),
         ("best_of", json!(2)),
         ("echo", json!("yes")),
-        ("suffix", json!("end")),
         ("suffix", json!(1)),
         ("logprobs", json!(-1)),
         ("logprobs", json!(21)),
@@ -59,6 +58,10 @@ fn every_field_is_done_or_refused_by_name() {
     }
     let error = read(json!({ "prompt": [1, 2], "echo": true })).unwrap_err();
     assert_eq!(error.param.as_deref(), Some("echo"));
+    let error = read(json!({ "suffix": "end", "echo": true })).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("echo"));
+    let error = read(json!({ "suffix": "end", "prompt": [1] })).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("suffix"));
     let error = read(json!({ "logprobs": 1, "echo": true })).unwrap_err();
     assert_eq!(error.param.as_deref(), Some("logprobs"));
 }
@@ -98,6 +101,14 @@ fn prompts_are_texts_or_token_ids() {
         let (request, _) = read(json!({ "prompt": prompt })).unwrap();
         assert_eq!(request.prompts, expected);
     }
+    let gap = |prefix: &str| {
+        Prompt::FillIn(FillIn {
+            prefix: prefix.to_owned(),
+            suffix: "end".to_owned(),
+        })
+    };
+    let (request, _) = read(json!({ "prompt": ["a", ""], "suffix": "end" })).unwrap();
+    assert_eq!(request.prompts, [gap("a"), gap("")]);
     let (request, _) = read(json!({ "prompt": ["a", "b"], "echo": true })).unwrap();
     assert_eq!(request.echoes, ["a", "b"]);
 }

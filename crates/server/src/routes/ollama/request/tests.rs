@@ -37,7 +37,6 @@ fn every_field_is_done_or_refused_by_name() {
         ("tools", json!(7)),
         ("template", json!("{{ .Prompt }}")),
         ("images", json!(["aGk="])),
-        ("suffix", json!("end")),
         ("context", json!([1, 2])),
         ("logprobs", json!(7)),
         ("top_logprobs", json!(1)),

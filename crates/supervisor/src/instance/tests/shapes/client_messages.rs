@@ -1,7 +1,8 @@
 //! Every kind of message that a client sends.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, EmbedInput, KvCacheChoice, Message, Prompt, ToolCall,
+    ChatPrompt, ConversationId, EmbedInput, FillIn, KvCacheChoice, Message, Prompt, TokenInput,
+    ToolCall,
 };
 
 use super::protocol::ClientMessage;
@@ -45,7 +46,26 @@ pub(super) fn client_messages() -> Vec<ClientMessage> {
         EmbedInput::Tokens(vec![1]),
     ];
     let embed = request_for("chat", Work::Embed(inputs));
-    let messages = vec![
+    let fill_in = Prompt::FillIn(FillIn {
+        prefix: "text".to_owned(),
+        suffix: "text".to_owned(),
+    });
+    let count_fill_in = request_for("chat", Work::CountTokens(Box::new(fill_in)));
+    let conversions = [
+        TokenInput::Text {
+            text: "text".to_owned(),
+            add_special: true,
+            parse_special: false,
+        },
+        TokenInput::Tokens(vec![1]),
+    ];
+    let conversions = conversions.map(|input| request_for("chat", Work::Tokenize(Box::new(input))));
+    let more = conversions.into_iter().chain([count_fill_in]);
+    let more = more.map(|request| ClientMessage::Request {
+        id: ID,
+        request: Box::new(request),
+    });
+    let mut messages = vec![
         ClientMessage::Request {
             id: ID,
             request: Box::new(count),
@@ -80,6 +100,7 @@ pub(super) fn client_messages() -> Vec<ClientMessage> {
         },
         ClientMessage::Unknown,
     ];
+    messages.extend(more);
     for message in &messages {
         match message {
             ClientMessage::Request { .. }

@@ -1,0 +1,106 @@
+//! `POST /tokenize` and `POST /detokenize`, in the form of llama.cpp: the tokens of a text, and the
+//! text of tokens. Programs use them to cut texts, and for the ids of `logit_bias`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+use transom_engine::{TokenInput, TokenPiece};
+use transom_library::LoadSettings;
+
+use super::openai::blame;
+use super::{inputs, json_response, keep_alive, name_ignored};
+use crate::door::Caller;
+use crate::error::ApiError;
+use crate::generation::convert_tokens;
+use crate::json::{Fields, Ignored};
+use crate::state::ServerState;
+
+/// Longest text, in bytes. Each token takes many times its size in memory.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// Most tokens of a request.
+const MAX_TOKENS: usize = 1 << 18;
+
+/// `POST /tokenize`
+pub(super) async fn tokenize(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    mut fields: Fields,
+) -> Result<Response, ApiError> {
+    let name = fields.required("model")?.text()?;
+    let content = fields.required("content")?;
+    let too_long = content.must_be(&format!("a text of at most {MAX_TEXT_BYTES} bytes"));
+    let text = content.text()?;
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(too_long);
+    }
+    let input = TokenInput::Text {
+        text,
+        add_special: fields.flag("add_special")?.unwrap_or(false),
+        parse_special: fields.flag("parse_special")?.unwrap_or(true),
+    };
+    let with_pieces = fields.flag("with_pieces")?.unwrap_or(false);
+    let view = |pieces: &[TokenPiece]| {
+        let tokens = pieces.iter().map(|token| match with_pieces {
+            true => json!({ "id": token.id, "piece": piece(&token.bytes) }),
+            false => token.id.into(),
+        });
+        json!({ "tokens": tokens.collect::<Vec<Value>>() })
+    };
+    convert(&state, &caller, &name, fields, input, view).await
+}
+
+/// `POST /detokenize`
+pub(super) async fn detokenize(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    mut fields: Fields,
+) -> Result<Response, ApiError> {
+    let name = fields.required("model")?.text()?;
+    let tokens = fields.required("tokens")?;
+    let too_many = tokens.must_be(&format!("a list of at most {MAX_TOKENS} token ids"));
+    let tokens = tokens.list()?;
+    if tokens.len() > MAX_TOKENS {
+        return Err(too_many);
+    }
+    let ids = tokens.into_iter().map(inputs::token_id);
+    let input = TokenInput::Tokens(ids.collect::<Result<_, _>>()?);
+    let view = |pieces: &[TokenPiece]| {
+        let bytes: Vec<u8> = pieces
+            .iter()
+            .flat_map(|token| token.bytes.clone())
+            .collect();
+        json!({ "content": String::from_utf8_lossy(&bytes) })
+    };
+    convert(&state, &caller, &name, fields, input, view).await
+}
+
+/// Converts `input` with the tokenizer of a model of any kind.
+async fn convert(
+    state: &ServerState,
+    caller: &Caller,
+    name: &str,
+    mut fields: Fields,
+    input: TokenInput,
+    view: impl Fn(&[TokenPiece]) -> Value,
+) -> Result<Response, ApiError> {
+    let mut ignored = Ignored::default();
+    let keep_alive = keep_alive::take(&mut fields)?;
+    fields.finish(&mut ignored);
+    let settings = LoadSettings::default();
+    let model = state.models().find_any(name, settings).await?;
+    let pieces = convert_tokens(state, &model, input, caller, keep_alive).await;
+    let pieces = pieces.map_err(|error| blame(error, "tokens"))?;
+    Ok(name_ignored(json_response(&view(&pieces)), &ignored))
+}
+
+/// Returns the text of a token, or its bytes if they are part of a character.
+fn piece(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => bytes.into(),
+    }
+}
