@@ -309,7 +309,7 @@ pub fn run<D: Decode>(
     decoder.add_counts(&mut stats);
     // Waits until the device is idle, before the caller learns of the end.
     drop(decoder);
-    text.finish(stats.generated_tokens, sink);
+    text.finish(reason, stats.generated_tokens, sink);
     stats.matched_stop = text.matched_stop();
     stats.decode_time = last_token.saturating_sub(stats.time_to_first_token);
     Ok((reason, stats))

@@ -459,7 +459,7 @@ impl ScriptedModel {
                 }
             }
         }
-        text.finish(stats.generated_tokens, sink);
+        text.finish(reason, stats.generated_tokens, sink);
         stats.matched_stop = text.matched_stop();
         Ok(reason)
     }

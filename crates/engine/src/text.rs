@@ -83,7 +83,7 @@ impl TextStream {
     /// Emits text that was held back, at the end of the response. Incomplete characters become
     /// U+FFFD; incomplete markers and stop strings are text.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Section, &str)) {
-        self.finish_output(&mut only_text(emit));
+        self.finish_output(false, &mut only_text(emit));
     }
 
     /// Like [`TextStream::push`], with tool calls.
@@ -93,14 +93,15 @@ impl TextStream {
         self.answer.stop.is_stopped()
     }
 
-    /// Like [`TextStream::finish`], with tool calls.
-    pub(crate) fn finish_output(&mut self, emit: &mut dyn FnMut(Output<'_>)) {
+    /// Like [`TextStream::finish`], with tool calls. If a limit cut the response (`is_cut`), the beginning
+    /// of a call is no text.
+    pub(crate) fn finish_output(&mut self, is_cut: bool, emit: &mut dyn FnMut(Output<'_>)) {
         let text = self.utf8.finish();
         self.advance(text, emit);
         let answer = &mut self.answer;
         self.reasoning
             .finish(&mut |section, text| answer.push(section, text, emit));
-        answer.finish(emit);
+        answer.finish(is_cut, emit);
     }
 
     /// Returns the index of the stop string that ended the response; `None` if none did.
@@ -146,10 +147,10 @@ impl Answer {
         self.emit_parts(&parts, emit);
     }
 
-    fn finish(&mut self, emit: &mut dyn FnMut(Output<'_>)) {
+    fn finish(&mut self, is_cut: bool, emit: &mut dyn FnMut(Output<'_>)) {
         let mut parts = Parts::default();
         if let Some((_, stream)) = &mut self.tools {
-            stream.finish(&mut parts);
+            stream.finish(is_cut, &mut parts);
         }
         self.emit_parts(&parts, emit);
         self.flush(emit);

@@ -52,6 +52,17 @@ impl Declared {
         self.tools.iter().any(|tool| tool.name == name)
     }
 
+    /// Returns true if `text` is the beginning of a name, or a name and what may follow one. White
+    /// space before it does not count.
+    fn may_begin_with(&self, text: &str) -> bool {
+        let text = text.trim_start();
+        let follows_name =
+            |rest: &str| rest.starts_with(char::is_whitespace) || rest.starts_with(['[', '<', '`']);
+        let mut names = self.tools.iter().map(|tool| tool.name.as_str());
+        names
+            .any(|name| name.starts_with(text) || text.strip_prefix(name).is_some_and(follows_name))
+    }
+
     fn value_types(&self, name: &str, key: &str) -> ValueTypes {
         let tool = self.tools.iter().find(|tool| tool.name == name);
         tool.map_or_else(ValueTypes::default, |tool| {
@@ -69,6 +80,8 @@ struct Inner {
     family: &'static Family,
     declared: Declared,
     constraint: Option<Constraint>,
+    /// The response is calls and nothing else.
+    is_required: bool,
     /// Special tokens whose text belongs to calls.
     markers: BTreeMap<u32, &'static str>,
     unconstrained: Vec<String>,
@@ -142,6 +155,7 @@ impl PreparedTools {
             family,
             declared,
             constraint,
+            is_required: chat.tool_choice != ToolChoice::Auto,
             markers,
             unconstrained,
         }))))
@@ -163,7 +177,7 @@ impl PreparedTools {
     }
 
     pub(crate) fn stream(&self) -> ToolStream {
-        ToolStream::new(self.0.family)
+        ToolStream::new(self.0.family, self.0.is_required)
     }
 
     pub(crate) fn declared(&self) -> &Declared {

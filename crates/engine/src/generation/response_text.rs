@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::contract::TokenSink;
-use crate::event::{Section, TokenEvent, ToolCallDelta};
+use crate::event::{FinishReason, Section, TokenEvent, ToolCallDelta};
 use crate::logprobs::TokenLogprobs;
 use crate::text::{OpenReasoning, Output, TextStream};
 use crate::tools::{Part, PreparedTools};
@@ -84,11 +84,18 @@ impl ResponseText {
         is_stopped
     }
 
-    /// Sends the text that was held back, at the end of the response.
-    pub(crate) fn finish(&mut self, generated_tokens: usize, sink: &mut dyn TokenSink) {
+    /// Sends the text that was held back, at the end of the response. The beginning of a tool call that
+    /// was cut off is no text.
+    pub(crate) fn finish(
+        &mut self,
+        reason: FinishReason,
+        generated_tokens: usize,
+        sink: &mut dyn TokenSink,
+    ) {
         let outputs = &mut self.outputs;
         let mut emit = |output: Output<'_>| outputs.push(output.into());
-        self.stream.finish_output(&mut emit);
+        let is_cut = reason != FinishReason::Stop;
+        self.stream.finish_output(is_cut, &mut emit);
         self.send(generated_tokens, sink);
     }
 

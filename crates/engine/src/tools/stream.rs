@@ -94,6 +94,15 @@ impl Call {
         }
     }
 
+    /// Returns true if what is known so far can hardly be anything but a call.
+    fn is_likely(&self, open: Open) -> bool {
+        match self {
+            // Only the keys tell it from an answer in JSON.
+            Self::Json(call) if open.marker == "{" => call.has_keys_of_call(),
+            _ => true,
+        }
+    }
+
     fn has_begun(&self) -> bool {
         match self {
             Self::Json(call) => call.has_begun(),
@@ -120,6 +129,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct ToolStream {
     family: &'static Family,
+    is_required: bool,
     state: State,
     held: String,
     /// True while the answer has no text and no call yet.
@@ -129,9 +139,11 @@ pub(crate) struct ToolStream {
 }
 
 impl ToolStream {
-    pub(crate) fn new(family: &'static Family) -> Self {
+    /// `is_required` is true if the answer is calls and nothing else.
+    pub(crate) fn new(family: &'static Family, is_required: bool) -> Self {
         Self {
             family,
+            is_required,
             state: State::Text,
             held: String::new(),
             is_first: true,
@@ -155,15 +167,34 @@ impl ToolStream {
     }
 
     /// Adds the text that was held back, at the end of the response. A call that is not complete has no
-    /// end.
-    pub(crate) fn finish(&mut self, parts: &mut Parts) {
-        let held = std::mem::take(&mut self.held);
-        match std::mem::replace(&mut self.state, State::Text) {
-            State::Text | State::Opened(_) => parts.text(&held),
-            State::Call { call, .. } if !call.has_begun() => parts.text(&held),
-            // Layout, and what was sent already.
-            State::Call { .. } | State::After(_) => {}
+    /// end. If a limit cut the response (`is_cut`), the beginning of a call is no text, even if its name
+    /// is not known yet.
+    pub(crate) fn finish(&mut self, is_cut: bool, parts: &mut Parts) {
+        let is_call = match &self.state {
+            State::Text => is_cut && (self.is_required || self.ends_in_marker()),
+            State::Opened(_) => is_cut,
+            State::Call { call, open } => call.has_begun() || is_cut && call.is_likely(*open),
+            // Layout.
+            State::After(_) => true,
+        };
+        // What is dropped still counts as held back.
+        if !is_call {
+            parts.text(&std::mem::take(&mut self.held));
         }
+    }
+
+    /// Returns the texts before a call that are no text of the response.
+    fn markers(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let opens = self.family.opens.iter().map(|open| open.marker);
+        opens.chain(self.family.wrappers.iter().copied())
+    }
+
+    /// Returns true if the text ends in half of a text that comes before calls, or in more of it.
+    fn ends_in_marker(&self) -> bool {
+        self.markers().any(|marker| {
+            let begun = &marker[..longest_overlap(&self.held, marker)];
+            !begun.is_empty() && 2 * begun.chars().count() + 1 >= marker.chars().count()
+        })
     }
 
     fn step(&mut self, c: char, declared: &Declared, parts: &mut Parts) {
@@ -224,9 +255,9 @@ impl ToolStream {
             self.held.truncate(self.held.len() - wrapper.len());
             return;
         }
-        let opens = self.family.opens.iter().map(|open| open.marker);
-        let markers = opens.chain(self.family.wrappers.iter().copied());
-        let overlap = markers.map(|marker| longest_overlap(&self.held, marker));
+        let overlap = self
+            .markers()
+            .map(|marker| longest_overlap(&self.held, marker));
         let overlap = overlap.max().unwrap_or(0);
         let certain = self.held[..self.held.len() - overlap].trim_end().len();
         if certain > 0 {

@@ -1,5 +1,7 @@
 //! The calls of every family, in every split of the stream, and what is no call.
 
+mod cut;
+
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
@@ -197,15 +199,22 @@ fn family(name: &str) -> &'static Family {
     all.find(|family| family.name == name).expect("it exists")
 }
 
+type Read = (String, Vec<(String, String, bool)>);
+
 /// Returns the text outside of calls, and each call with its arguments and whether it is complete.
-fn read(family: &'static Family, pieces: &[&str]) -> (String, Vec<(String, String, bool)>) {
-    let mut stream = ToolStream::new(family);
+fn read(family: &'static Family, pieces: &[&str]) -> Read {
+    read_until(family, pieces, false)
+}
+
+/// Like [`read`]. `is_cut` is true if a limit ended the response.
+fn read_until(family: &'static Family, pieces: &[&str], is_cut: bool) -> Read {
+    let mut stream = ToolStream::new(family, false);
     let mut parts = Parts::default();
     let declared = declared();
     for piece in pieces {
         stream.push(piece, &declared, &mut parts);
     }
-    stream.finish(&mut parts);
+    stream.finish(is_cut, &mut parts);
     let (mut text, mut calls) = (String::new(), Vec::new());
     for part in parts.0 {
         match part {
@@ -281,11 +290,16 @@ proptest! {
     #[test]
     fn every_split_of_the_stream_gives_the_same_calls(
         case in prop::sample::select(CASES.to_vec()),
-        ends in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ends in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
+        is_cut in any::<bool>(),
     ) {
         let (name, response, ..) = case;
         let pieces = split(response, &ends);
         prop_assert_eq!(read(family(name), &pieces), read(family(name), &[response]));
+        // The same where the response ends in the middle.
+        let (_, pieces) = pieces.split_last().unwrap();
+        let cut = read_until(family(name), &[&pieces.concat()], is_cut);
+        prop_assert_eq!(read_until(family(name), pieces, is_cut), cut);
     }
 
     #[test]
@@ -311,7 +325,7 @@ proptest! {
 
 #[test]
 fn text_without_markers_is_not_held_back() {
-    let mut stream = ToolStream::new(family("hermes"));
+    let mut stream = ToolStream::new(family("hermes"), false);
     let mut parts = Parts::default();
     stream.push("2 < 3, so", &declared(), &mut parts);
     assert_eq!(parts.0, [Part::Text("2 < 3, so".to_owned())]);

@@ -115,7 +115,8 @@ pub(crate) async fn a_required_call_is_valid_in_every_form(subject: &Subject) {
         chat.tools = vec![function("weather", &properties, &json!(["city", "hourly"]))];
         chat.tool_choice = ToolChoice::Required;
         chat.single_tool_call = true;
-        let response = process.generate(&seeded(chat, 7)).await;
+        let request = seeded(chat, 7);
+        let response = process.generate(&request).await;
         assert_eq!(response.reason(), FinishReason::Stop, "{markers}");
         assert_eq!(response.text().trim(), "", "{markers}");
         let [call] = &response.calls[..] else {
@@ -131,6 +132,14 @@ pub(crate) async fn a_required_call_is_valid_in_every_form(subject: &Subject) {
             arguments["city"] == "Zürich" || arguments["city"] == "Bern",
             "{call:?}"
         );
+        for n_tokens in [1, 3, 8] {
+            let cut = process
+                .generate(&request.clone().max_tokens(n_tokens))
+                .await;
+            assert_eq!(cut.reason(), FinishReason::Length, "{markers}");
+            assert_eq!(cut.text(), "", "{markers}: markup is no text");
+            assert!(!cut.calls.iter().any(|call| call.is_complete), "{markers}");
+        }
         process.shut_down().await;
     }
 }

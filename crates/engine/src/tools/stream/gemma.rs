@@ -75,9 +75,14 @@ impl GemmaCall {
         if c != '{' {
             self.held.push(c);
             let text = self.held.trim_start();
-            return match text.starts_with(CALL) || CALL.starts_with(text) {
-                true => Step::More,
-                false => Step::Malformed,
+            let may_be_call = match text.strip_prefix(CALL) {
+                Some(name) => declared.may_begin_with(name),
+                None => CALL.starts_with(text),
+            };
+            return if may_be_call {
+                Step::More
+            } else {
+                Step::Malformed
             };
         }
         let name = self.held.trim().strip_prefix(CALL).unwrap_or_default();

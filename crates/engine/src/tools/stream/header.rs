@@ -21,7 +21,10 @@ impl HeaderCall {
         if self.json.is_empty() {
             if c != '{' {
                 self.header.push(c);
-                return Step::More;
+                return match may_name(&self.header, declared) {
+                    true => Step::More,
+                    false => Step::Malformed,
+                };
             }
             let name = name(&self.header);
             if !declared.contains(name) {
@@ -40,6 +43,14 @@ impl HeaderCall {
         parts.0.push(Part::End);
         Step::Done
     }
+}
+
+/// Returns true if the start of a header may name a declared tool.
+fn may_name(header: &str, declared: &Declared) -> bool {
+    const FUNCTION: &str = "function<｜tool▁sep｜>";
+    let header = header.trim_start();
+    let of_function = header.strip_prefix(FUNCTION);
+    declared.may_begin_with(of_function.unwrap_or(header)) || FUNCTION.starts_with(header)
 }
 
 /// Returns the name in a header: `NAME[ARGS]`, `NAME[CALL_ID]ID[ARGS]`, `NAME<｜tool▁sep｜>`,

@@ -32,11 +32,24 @@ pub(super) struct JsonCall {
     arguments: Option<String>,
     has_begun: bool,
     has_arguments: bool,
+    has_other_keys: bool,
 }
+
+/// The keys that models write in calls.
+const KEYS: [&str; 4] = ["name", "parameters", "arguments", "type"];
 
 impl JsonCall {
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    /// Returns true if all keys so far are those of a call. Other JSON may be an answer.
+    pub(super) fn has_keys_of_call(&self) -> bool {
+        let begins_key = |begin: &str| KEYS.iter().any(|key| key.starts_with(begin));
+        match &self.state {
+            State::Key(key) => !self.has_other_keys && begins_key(key.trim_start_matches('"')),
+            _ => !self.has_other_keys,
+        }
     }
 
     pub(super) fn push(&mut self, c: char, declared: &Declared, parts: &mut Parts) -> Step {
@@ -56,7 +69,11 @@ impl JsonCall {
             State::Key(mut key) => {
                 key.push(c);
                 self.state = match c {
-                    '"' => State::Colon(key.trim_matches('"').to_owned()),
+                    '"' => {
+                        let key = key.trim_matches('"');
+                        self.has_other_keys |= !KEYS.contains(&key);
+                        State::Colon(key.to_owned())
+                    }
                     _ => State::Key(key),
                 };
             }
@@ -98,6 +115,7 @@ impl JsonCall {
         if scan != Scan::Behind {
             json.push(c);
         }
+        let is_name = key == "name" && self.name.is_none();
         let is_arguments = matches!(key.as_str(), "arguments" | "parameters");
         // An object goes out as it comes. Anything else is checked first.
         let is_streamed = is_arguments && self.has_begun && json.starts_with('{');
@@ -105,10 +123,15 @@ impl JsonCall {
             parts.arguments(c.encode_utf8(&mut [0; 4]));
         }
         if scan == Scan::Inside {
+            let begins = json.strip_prefix('"').unwrap_or(&json);
+            // An escape may stand for any letter.
+            if is_name && !begins.contains('\\') && !declared.may_begin_with(begins) {
+                return Step::Malformed;
+            }
             self.state = State::Value { key, json, scanner };
             return Step::More;
         }
-        if key == "name" && self.name.is_none() {
+        if is_name {
             let name = serde_json::from_str::<String>(&json).ok();
             let Some(name) = name.filter(|name| declared.contains(name)) else {
                 return Step::Malformed;

@@ -136,7 +136,10 @@ impl TaggedCall {
             false => self.held.find(self.tags.after_name),
         };
         let Some(end) = end else {
-            return Step::More;
+            return match declared.may_begin_with(&self.held) {
+                true => Step::More,
+                false => Step::Malformed,
+            };
         };
         let name = self.held[..end].trim().to_owned();
         if !declared.contains(&name) {
