@@ -68,7 +68,13 @@ fn start(
     special: &BTreeMap<&'static str, u32>,
 ) -> ResponseConstraint {
     let city = json!({"type": "string"});
-    let properties = json!({"city": city, "days": {"type": "integer"}});
+    let properties = json!({
+        "city": city,
+        "days": {"type": "integer"},
+        "wind": {"type": ["number", "null"]},
+        "unit": {"anyOf": [{"const": "C"}, {"type": "null"}]},
+        "level": {"enum": [1, 2, "high"]},
+    });
     let schema = json!({"type": "object", "properties": properties, "required": ["city"]});
     let tool = |name: &str, schema| Tool {
         name: name.to_owned(),
@@ -235,6 +241,17 @@ fn a_value_in_gemmas_notation_has_the_type_of_its_property() {
         ("city:2", false),
         ("days:2", false),
         ("city:<|\"|>Z<|\"|>,", false),
+        (
+            "city:<|\"|>Z<|\"|>,wind:2.5,unit:<|\"|>C<|\"|>,level:2",
+            true,
+        ),
+        (
+            "city:<|\"|>Z<|\"|>,wind:null,unit:null,level:<|\"|>high<|\"|>",
+            true,
+        ),
+        ("city:<|\"|>Z<|\"|>,wind:true", false),
+        ("city:<|\"|>Z<|\"|>,unit:<|\"|>F<|\"|>", false),
+        ("city:<|\"|>Z<|\"|>,level:3", false),
     ] {
         let text = format!("<|tool_call>call:weather{{{arguments}}}<tool_call|>");
         let mut response = start(family, &ToolChoice::Auto, &special);
@@ -300,6 +317,15 @@ fn schemas_that_a_form_cannot_hold_are_known() {
             true,
             true,
         ),
+        (object(json!({"type": ["string", "null"]})), true, true),
+        (
+            object(json!({"anyOf": [{"type": "string"}, {"type": "null"}]})),
+            true,
+            true,
+        ),
+        (object(json!({"enum": [1, "a", null]})), true, true),
+        (object(json!({"type": "integer", "const": 1})), true, true),
+        (object(json!({"const": [1]})), true, false),
         (json!({"type": "object"}), true, true),
         (
             json!({"type": "object", "required": ["b"], "properties": {}}),

@@ -1,10 +1,8 @@
 //! Arguments in Gemma's notation: JSON with plain keys, and strings between `<|"|>`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{
-    OBJECT_KEYWORDS, Rules, has_only, is_free, listed, names_are_known, properties, resolved,
-};
+use super::{OBJECT_KEYWORDS, Rules, has_only, is_free, names_are_known, properties, resolved};
 use crate::tools::Tool;
 
 /// How deep a schema may be nested.
@@ -108,21 +106,36 @@ impl Writer<'_> {
         self.rule(&format!("\"{{\" {members} \"}}\""))
     }
 
+    /// Returns a value of a list; `None` for an array or an object.
+    fn constant(&self, value: &Value) -> Option<String> {
+        match value {
+            Value::String(text) => Some(self.text(&format!("<|\"|>{text}<|\"|>"))),
+            Value::Number(_) | Value::Bool(_) | Value::Null => Some(self.text(&value.to_string())),
+            Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
     fn value(&mut self, schema: &Value, depth: usize) -> Option<String> {
         let schema = resolved(schema, self.root);
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        if let Some(options) = options(schema) {
+            let options = options.iter().map(|option| self.value(option, depth + 1));
+            let options: Vec<String> = options.collect::<Option<_>>()?;
+            return self.rule(&options.join(" | "));
+        }
+        if let Some(values) = constants(schema) {
+            let values = values.iter().map(|value| self.constant(value));
+            let values: Vec<String> = values.collect::<Option<_>>()?;
+            return Some(format!("({})", values.join(" | ")));
+        }
         let kind = match schema.get("type") {
             None if has_only(schema, &[]) => return Some("gemma_value".to_owned()),
-            None if has_only(schema, &["enum"]) => "string",
             kind => kind.and_then(Value::as_str)?,
         };
         let simple = |rule: &str| has_only(schema, &["type"]).then(|| rule.to_owned());
         match kind {
-            "string" if schema.get("enum").is_some() => {
-                let values = listed(schema).filter(|_| has_only(schema, &["type", "enum"]))?;
-                let values = values.map(|value| self.text(&format!("<|\"|>{value}<|\"|>")));
-                let values: Vec<String> = values.collect();
-                Some(format!("({})", values.join(" | ")))
-            }
             "string" => simple("gemma_string"),
             "integer" => simple("GEMMA_INTEGER"),
             "number" => simple("GEMMA_NUMBER"),
@@ -140,6 +153,38 @@ impl Writer<'_> {
             _ => None,
         }
     }
+}
+
+/// Returns the schemas of which a value must follow one: those of `anyOf`, or one for each type of a list.
+fn options(schema: &Value) -> Option<Vec<Value>> {
+    if let Some(options) = schema.get("anyOf") {
+        let options = options.as_array()?;
+        return has_only(schema, &["anyOf"]).then(|| options.clone());
+    }
+    let types = schema.get("type").and_then(Value::as_array)?;
+    let of_type = |name| json!({ "type": name });
+    has_only(schema, &["type"]).then(|| types.iter().map(of_type).collect())
+}
+
+/// Returns the values of `enum` or `const`, if nothing else says what is valid but one type that all of
+/// them have.
+fn constants(schema: &Value) -> Option<Vec<Value>> {
+    let values = match (schema.get("enum"), schema.get("const")) {
+        (Some(Value::Array(values)), None) => values.clone(),
+        (None, Some(value)) => vec![value.clone()],
+        _ => return None,
+    };
+    let is_of_type = |value: &Value| match schema.get("type").map(Value::as_str) {
+        None => true,
+        Some(Some("string")) => value.is_string(),
+        Some(Some("integer")) => value.is_i64() || value.is_u64(),
+        Some(Some("number")) => value.is_number(),
+        Some(Some("boolean")) => value.is_boolean(),
+        Some(Some("null")) => value.is_null(),
+        Some(_) => false,
+    };
+    let is_held = has_only(schema, &["type", "enum", "const"]) && values.iter().all(is_of_type);
+    (is_held && !values.is_empty()).then_some(values)
 }
 
 /// Adds the rules of values that follow no schema.
