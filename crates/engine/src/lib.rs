@@ -28,6 +28,7 @@ pub mod template;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod text;
+pub mod title;
 pub mod tokenizer;
 pub mod tokenizer_config;
 pub mod tools;

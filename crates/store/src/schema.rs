@@ -17,6 +17,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CONVERSATION_SETTINGS,
     THINKING_AND_OVERFLOW,
     SUMMARIES,
+    WRITTEN_TITLES,
 ];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
@@ -113,6 +114,12 @@ ALTER TABLE conversation ADD COLUMN overflow TEXT;
 /// summaries.
 const SUMMARIES: &str = "
 ALTER TABLE body ADD COLUMN summary TEXT;
+";
+
+/// `is_title_written` is 1 if a model wrote the title, from the first question. A person's title and one
+/// that is derived from a question have 0.
+const WRITTEN_TITLES: &str = "
+ALTER TABLE conversation ADD COLUMN is_title_written INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Returns the schema version of an opened file; 0 for an empty one.

@@ -220,7 +220,7 @@ impl WorkerTask {
         }
         self.n_tokens = state.map_or(0, |file| restore(&file.path));
         self.report(Report::Loaded {
-            info: Box::new(context::info(source, limits)),
+            info: Box::new(context::info(source, limits, &self.script)),
             memory: self.memory(),
             footprint: Some(LoadFootprint {
                 before_bytes: EMPTY_BYTES,
