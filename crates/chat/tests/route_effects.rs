@@ -169,12 +169,7 @@ fn routes_save_prefill_and_responses_that_outgrow_the_context() {
         }
     }
     println!("{n_cut:?}");
-    for route in [
-        Route::Rewrite,
-        Route::Translate,
-        Route::Extract,
-        Route::Code,
-    ] {
+    for route in [Route::Rewrite, Route::Translate, Route::Code] {
         let (of_chat, of_route) = n_cut[&route];
         assert!(of_chat > 0, "{route:?}: the cases are too easy");
         assert_eq!(of_route, 0, "{route:?}");
