@@ -17,7 +17,7 @@
 
 use transom_engine::{
     Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
-    Role, SamplingParams, Truncation, summary, with_attachments,
+    Role, SamplingParams, Truncation, summary, title, with_attachments,
 };
 use transom_engine_host::wire::Request;
 use transom_store::{
@@ -87,6 +87,18 @@ pub fn summary_request(path: &[Message], info: &ModelInfo, max_bytes: usize) -> 
         prompt: summary::prompt(earlier.map(|(_, text)| text), &turns, max_bytes),
         truncation: Truncation::Disabled,
         params: summary::params(&info.recommended_sampling),
+    }
+}
+
+/// Builds a request for the title of a conversation that begins with `question`, by a model with this
+/// recommended sampling.
+pub fn title_request(question: &Message, recommended: &SamplingParams) -> Request {
+    let turns = turns(std::slice::from_ref(question));
+    let message = turns.first().map_or("", |(_, turn)| turn.content.as_str());
+    Request {
+        prompt: title::prompt(message),
+        truncation: Truncation::Disabled,
+        params: title::params(recommended),
     }
 }
 

@@ -4,6 +4,7 @@
 //! the way to this command. Prompts are fixed token ids, responses are greedy and never end early,
 //! speculative decoding is off unless it is to be measured, and no run uses the prefix cache of another.
 
+mod constrained;
 mod conversations;
 mod quality;
 mod sustained;
@@ -15,7 +16,7 @@ use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args};
 use transom_bench::Benchmark;
 use transom_engine::{
-    FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
+    Constraint, FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
 };
 use transom_library::benchmarks;
 use transom_reports::speed::{SecondTurn, SpeedReport, SpeedSetup, heading};
@@ -64,6 +65,11 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) speculation: bool,
 
+    /// Measure responses under this JSON Schema instead, each beside a free response of as many tokens;
+    /// --generate-tokens is the most that one may have
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["turn2", "conversations"])]
+    pub(crate) schema: Option<PathBuf>,
+
     /// Measure turns of conversations instead: which tokens are read again after a switch of chats, an
     /// edit, an unload or a restart, and in a full context
     #[arg(long, conflicts_with_all = ["generate_tokens", "runs", "warmup", "turn2", "speculation"])]
@@ -72,7 +78,7 @@ pub(crate) struct BenchArgs {
     /// Generate responses for so many minutes, and show the speed every ten seconds with the heat, the
     /// limits and the energy; in each engine that has files of the model
     #[arg(long, value_name = "MINUTES", value_parser = minutes,
-          conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations"])]
+          conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations", "schema"])]
     pub(crate) sustained: Option<Duration>,
 
     /// Write a plot of the result of --sustained or --quality to this file, as an SVG image
@@ -82,7 +88,7 @@ pub(crate) struct BenchArgs {
     /// Measure how well each form of the model predicts a fixed text, and how far its predictions are
     /// from those of a reference: --reference, else the first form
     #[arg(long, conflicts_with_all = ["generate_tokens", "prompt_tokens", "runs", "warmup", "turn2",
-          "speculation", "conversations", "sustained"])]
+          "speculation", "conversations", "sustained", "schema"])]
     pub(crate) quality: bool,
 
     /// The reference of --quality: another form of the same model, such as its F16 file
@@ -122,6 +128,12 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         let start = Instant::now();
         return sustained::run(args, length, &|| start.elapsed(), client, console);
     }
+    // A wrong file is an error before the load.
+    let schema = args
+        .schema
+        .as_deref()
+        .map(constrained::schema_of)
+        .transpose()?;
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
     if needed > Limits::default().context_length {
@@ -153,6 +165,14 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
     };
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         bench.n_prompt = *n_prompt;
+        if let Some(schema) = &schema {
+            let report = bench.measure_schema(schema, &console.progress())?;
+            console.print_result(args.json, &report, |report, layout| match index {
+                0 => heading(&loaded) + &report.table(layout),
+                _ => report.table(layout),
+            })?;
+            continue;
+        }
         let (runs, second_turns) = bench.measure(&console.progress())?;
         let report = SpeedReport::new(&setup, *n_prompt, &runs, second_turns);
         console.print_result(args.json, &report, |report, layout| match index {
@@ -280,19 +300,46 @@ impl Bench<'_> {
     }
 
     fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
-        let prompt = Prompt::Tokens(tokens.to_vec());
-        let n_generate = self.args.generate_tokens;
         let params = GenerationParams {
             sampling: SamplingParams {
                 temperature: 0.0,
                 logit_bias,
                 ..SamplingParams::default()
             },
-            max_tokens: Some(n_generate),
+            max_tokens: Some(self.args.generate_tokens),
             ignore_end_of_text: true,
             speculate: self.args.speculation,
             ..GenerationParams::default()
         };
+        self.send(tokens, params)
+    }
+
+    /// Generates at most `n_generate` tokens: exactly as many without a constraint, else until the
+    /// response is complete.
+    fn run_of(
+        &self,
+        tokens: &[u32],
+        constraint: Option<Constraint>,
+        n_generate: usize,
+    ) -> Result<Stats> {
+        let params = GenerationParams {
+            sampling: SamplingParams {
+                temperature: 0.0,
+                // With a seed, nothing is guessed but the text that the schema forces.
+                seed: (!self.args.speculation).then_some(0),
+                ..SamplingParams::default()
+            },
+            max_tokens: Some(n_generate),
+            ignore_end_of_text: constraint.is_none(),
+            constraint,
+            ..GenerationParams::default()
+        };
+        self.send(tokens, params)
+    }
+
+    fn send(&self, tokens: &[u32], params: GenerationParams) -> Result<Stats> {
+        let prompt = Prompt::Tokens(tokens.to_vec());
+        let n_generate = params.max_tokens.unwrap_or_default();
         let request = self.loaded.request(prompt, Truncation::Disabled, params);
         let completion = self.client.send(&request, &mut |_| Ok(()))?;
         let (reason, stats) = completion.finished()?;

@@ -6,7 +6,8 @@
 //! `… --bench masks -- FOLDER`; 500 of its files are taken.
 //!
 //! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
-//! `first` is the time until the first token can be drawn, `mask` that of each later token.
+//! `first` is the time until the first token can be drawn, `mask` that of each later token. `33 tools` is
+//! the time until the first token of a response that may call one of 33 tools, with these schemas.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,14 +19,16 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use transom_engine::test_support::{start_constraint, starter_tokens};
 use transom_engine::{
-    Constraint, Constraints, Grammar, ResponseConstraint, TokenTable, TokenText, Tokenizer,
+    ChatPrompt, ChatTemplate, Constraint, Constraints, Grammar, Message, PreparedTools,
+    ResponseConstraint, TokenTable, TokenText, Tokenizer,
 };
 
 const MAX_FILES: usize = 500;
 const LARGE: usize = 200_000;
+const N_TOOLS: usize = 33;
 
 /// A schema and texts that are valid under it.
 struct Case {
@@ -49,6 +52,7 @@ fn main() {
     let large = enlarged(&small);
     for table in [small, large] {
         measure(&cases, &tokenizer, &table);
+        measure_tools(&cases, &table);
     }
 }
 
@@ -150,6 +154,47 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
             at(0.99),
             at(1.0),
         );
+    }
+}
+
+/// Prints the time until the first token of responses that may call one of [`N_TOOLS`] tools.
+fn measure_tools(cases: &[Case], table: &TokenTable) {
+    let control = ["<|im_end|>"].into_iter().collect();
+    let template = ChatTemplate::new("{{ messages[0].content }}", [("", "")], control).unwrap();
+    let is_object = |case: &&Case| case.schema["type"] == "object";
+    let schemas: Vec<&Value> = cases
+        .iter()
+        .filter(is_object)
+        .map(|case| &case.schema)
+        .collect();
+    let mut constraints = Constraints::default();
+    let _ = start(
+        &mut constraints,
+        &Constraint::on_answer(Grammar::JsonObject),
+        table,
+    );
+    let mut times: Vec<Duration> = Vec::new();
+    for schemas in schemas.chunks_exact(N_TOOLS) {
+        let tool = |(index, schema): (usize, &&Value)| json!({ "name": format!("tool_{index}"), "parameters": schema });
+        let chat = ChatPrompt {
+            messages: vec![Message::user("Hello")],
+            tools: schemas.iter().enumerate().map(tool).collect(),
+            ..ChatPrompt::default()
+        };
+        let began = Instant::now();
+        let tools = PreparedTools::new(&template, &chat, |_| None)
+            .unwrap()
+            .unwrap();
+        let constraint = tools.constraint().unwrap();
+        if let Some(mut response) = start(&mut constraints, constraint, table) {
+            let _ = response.mask();
+            times.push(began.elapsed());
+        }
+    }
+    times.sort_unstable();
+    if let Some(median) = times.get(times.len() / 2) {
+        let (n, max) = (times.len(), times[times.len() - 1]);
+        println!("{N_TOOLS} tools: {median:.1?} to the first token, at most {max:.1?}, {n} times");
     }
 }
 

@@ -31,6 +31,7 @@ pub mod template;
 pub mod test_support;
 pub mod text;
 pub mod text_stream;
+pub mod title;
 pub mod tokenizer;
 pub mod tokenizer_config;
 pub mod tools;

@@ -210,7 +210,11 @@ pub fn heading(setup: &SpeedSetup<'_>) -> String {
 }
 
 /// Returns the cells of one measurement from its median, minimum and maximum.
-fn cells(label: String, unit: &str, [median, min, max]: [Option<f64>; 3]) -> [String; 3] {
+pub(super) fn cells(
+    label: String,
+    unit: &str,
+    [median, min, max]: [Option<f64>; 3],
+) -> [String; 3] {
     let rate = |value: Option<f64>| value.map(rate_text);
     match (rate(median), rate(min), rate(max)) {
         (Some(median), Some(min), Some(max)) => {
@@ -240,14 +244,14 @@ fn pick(runs: &[Run], choose: impl Fn(&[f64]) -> Option<f64>) -> Run {
     }
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// Returns the middle value, or the mean of the two in the middle.
-fn median(values: &[f64]) -> Option<f64> {
+pub(super) fn median(values: &[f64]) -> Option<f64> {
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {
         return values.get(middle).copied();
