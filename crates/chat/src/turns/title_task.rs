@@ -1,6 +1,6 @@
 //! Titles that a model writes in place of the first words of a question.
 //!
-//! Rule: a title never delays a message, and none is written while the machine limits models. Until it is
+//! Rule: a title never delays a message, and none is written while the machine limits responses. Until it is
 //! written, and if it never is, the title is the one derived from the question.
 //!
 //! Rule: only the first question decides the title, so a title that a model wrote contains no other text
@@ -33,8 +33,12 @@ pub(super) fn write_title(shared: &Arc<Shared>, path: &[Message]) {
     let model = {
         let status = handle.status();
         let status = status.borrow();
-        let is_limited = !status.restrictions.limits.is_empty() || !status.queue.is_empty();
-        shared.small_model(&status).filter(|_| !is_limited)
+        // Not any limit: a setting, or a machine with little memory, only unloads models sooner.
+        let limits = &status.restrictions;
+        let is_limited = limits.max_tokens.is_some() || limits.blocked_by.is_some();
+        let is_busy = !status.queue.is_empty();
+        let model = shared.small_model(&status);
+        model.filter(|_| !is_limited && !is_busy)
     };
     let (Some((model, sampling)), Some(first)) = (model, path.first()) else {
         return;
