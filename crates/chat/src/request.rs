@@ -25,7 +25,7 @@ use transom_store::{
 };
 
 use crate::ending::stats_of;
-use crate::routing::{Route, previous_route};
+use crate::routing::{BYTES_PER_TOKEN, Route, history_share, previous_route};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -153,8 +153,9 @@ pub fn request(
 /// As [`request`], with what `route` changes. A base model, which has no roles, gets the same text as
 /// without a route.
 ///
-/// Instructions of a route with history are part of the message, and those of an earlier message are
-/// sent again with it, so the prompt of the next turn begins with the same tokens.
+/// Instructions of a route with the whole history are part of the message, and those of an earlier message
+/// are sent again with it, so the prompt of the next turn begins with the same tokens. A request with less
+/// belongs to no conversation, so the KV cache of the conversation stays for the next turn.
 pub fn routed_request(
     path: &[Message],
     settings: &ModelSettings,
@@ -162,39 +163,75 @@ pub fn routed_request(
     route: Route,
     info: &ModelInfo,
 ) -> Request {
-    let question = path.iter().rposition(|message| !is_from_model(message));
-    let Some(question) = question.filter(|_| info.has_chat_template) else {
+    let question = question_in(path).filter(|_| info.has_chat_template);
+    let Some(question) = question else {
         return request(path, settings, overflow, info);
     };
     let changes = route.settings();
     let mut settings = changes.under(settings);
-    let mut request = if changes.history {
-        let path = with_instructions(path, question, route);
-        request(&path, &settings, overflow, info)
-    } else {
-        let own = settings.system_prompt.take();
-        let own = own.filter(|text| !text.trim().is_empty());
-        let parts: Vec<String> = own
-            .into_iter()
-            .chain([changes.instructions.clone()])
-            .collect();
-        settings.system_prompt = Some(parts.join("\n\n"));
-        request(&path[question..], &settings, overflow, info)
+    let all = with_instructions(path, question, route);
+    let mut request = match history_share(route, &path[question]) {
+        None => request(&all, &settings, overflow, info),
+        Some(share) => {
+            let own = settings.system_prompt.take();
+            let own = own.filter(|text| !text.trim().is_empty());
+            let parts: Vec<String> = own
+                .into_iter()
+                .chain([changes.instructions.clone()])
+                .collect();
+            settings.system_prompt = Some(parts.join("\n\n"));
+            let max_tokens = f64::from(share) * info.context_length as f64;
+            let first = first_within(path, question, max_tokens as usize * BYTES_PER_TOKEN);
+            let mut request = request(&all[first..], &settings, overflow, info);
+            request.params.conversation = None;
+            request
+        }
     };
-    let n_bytes = path[question].attachment.len() + path[question].text.len();
     if settings.max_tokens.is_none()
         && let Truncation::DropOldest {
             response_tokens, ..
         } = &mut request.truncation
-        && let Some(reserved) = changes.reserved_tokens(info.context_length, n_bytes)
+        && let Some(reserved) =
+            changes.reserved_tokens(info.context_length, n_bytes(&path[question]))
     {
         *response_tokens = reserved;
     }
     request
 }
 
-/// Returns `path` with the instructions of each message's route before its text. `route` is that of
-/// the message at `question`; those of earlier messages are in the statistics of their responses.
+/// Returns true if the request for a response to the last question of `path` contains all earlier messages.
+pub fn has_all_history(path: &[Message], route: Route) -> bool {
+    let question = question_in(path).and_then(|at| path.get(at));
+    question.is_none_or(|question| history_share(route, question).is_none())
+}
+
+/// Returns the index of the last message of the user.
+fn question_in(path: &[Message]) -> Option<usize> {
+    path.iter().rposition(|message| !is_from_model(message))
+}
+
+/// Returns the index of the first of the newest exchanges before `question` that have at most `max_bytes`.
+fn first_within(path: &[Message], question: usize, max_bytes: usize) -> usize {
+    let (mut first, mut left) = (question, max_bytes);
+    for (at, message) in path[..question].iter().enumerate().rev() {
+        let Some(rest) = left.checked_sub(n_bytes(message)) else {
+            break;
+        };
+        left = rest;
+        if !is_from_model(message) {
+            first = at;
+        }
+    }
+    first
+}
+
+fn n_bytes(message: &Message) -> usize {
+    message.attachment.len() + message.text.len()
+}
+
+/// Returns `path` with the instructions of each message's route before its text, if its request had all
+/// earlier messages. `route` is that of the message at `question`; those of earlier messages are in the
+/// statistics of their responses.
 fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Message> {
     let mut path = path.to_vec();
     for at in 0..=question {
@@ -203,10 +240,13 @@ fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Mes
             Some(response) => previous_route(response),
             None => Route::Chat,
         };
-        let changes = route.settings();
+        let instructions = &route.settings().instructions;
         let message = &mut path[at];
-        if !is_from_model(message) && changes.history && !changes.instructions.is_empty() {
-            let text = format!("{}\n\n{}", changes.instructions, message.text);
+        if !is_from_model(message)
+            && !instructions.is_empty()
+            && history_share(route, message).is_none()
+        {
+            let text = format!("{instructions}\n\n{}", message.text);
             message.text = text.trim_end().to_owned();
         }
     }

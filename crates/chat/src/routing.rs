@@ -57,7 +57,7 @@ pub struct Signals<'a> {
 }
 
 /// What a route changes in a request, as in `routes.toml`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RouteSettings {
     /// Instructions for the model; empty for none.
@@ -66,8 +66,8 @@ pub struct RouteSettings {
     pub temperature: Option<f32>,
     /// Whether a model that can reason does so, if the user did not say.
     pub thinking: Option<bool>,
-    /// The request contains the earlier messages.
-    pub history: bool,
+    /// The share of the context that the newest earlier messages may take; see [`history_share`].
+    pub history: Option<f32>,
     /// The conversation keeps this route while its messages ask for nothing else.
     pub is_sticky: bool,
     /// The share of the context that is kept free for the response.
@@ -76,27 +76,13 @@ pub struct RouteSettings {
     pub reserve_text: Option<f32>,
 }
 
-impl Default for RouteSettings {
-    fn default() -> Self {
-        Self {
-            instructions: String::new(),
-            temperature: None,
-            thinking: None,
-            history: true,
-            is_sticky: false,
-            reserve_context: None,
-            reserve_text: None,
-        }
-    }
-}
-
 static ROUTES: LazyLock<BTreeMap<Route, RouteSettings>> = LazyLock::new(|| {
     toml::from_str(include_str!("routing/routes.toml")).expect("a test parses it")
 });
 
 /// Bytes of UTF-8 that one token stands for, at least: a Chinese character is 3 bytes and about one
 /// token, an English word more bytes and one token.
-const BYTES_PER_TOKEN: usize = 3;
+pub(crate) const BYTES_PER_TOKEN: usize = 3;
 
 impl Route {
     /// Returns what this route changes.
@@ -141,6 +127,22 @@ pub fn command(text: &str) -> Option<Route> {
         &*name
     };
     Route::ALL.into_iter().find(|route| route.name() == name)
+}
+
+/// Returns the share of the context that the messages before `question` may take in its request on this
+/// route; `None` for all of them, like for every message that has no text of its own: "/translate into
+/// German" is about the response before it.
+pub fn history_share(route: Route, question: &Message) -> Option<f32> {
+    let share = route.settings().history?;
+    let text = question.text.trim();
+    let words = match command(text) {
+        Some(_) => text
+            .split_once(char::is_whitespace)
+            .map_or("", |(_, rest)| rest),
+        None => text,
+    };
+    let has_text = !question.attachment.trim().is_empty() || classify::is_worked_on(words, route);
+    has_text.then_some(share)
 }
 
 /// Returns the route of a message: that of its command, else the one that its words ask for. A

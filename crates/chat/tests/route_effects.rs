@@ -1,44 +1,75 @@
-//! What routes save: tokens that a request does not contain, and room for the response.
+//! What routes save: tokens that a model reads for the same messages, and responses that outgrow the
+//! context. Each message is sent on its route and as plain chat.
 //!
-//! A conversation of 20 turns, then a message with a text of some length, in a context of 8,192 tokens.
-//! Lengths are in bytes of UTF-8, four to a token. `cargo test -p transom-chat --test route_effects --
-//! --nocapture` prints the table of `docs/benchmarks.md`.
+//! The requests are those of the app, in a context of 8,192 tokens. Lengths are in bytes of UTF-8, four to
+//! a token. A prompt reads again what is not at the start of an earlier prompt and its response, as with KV
+//! caches that are kept in memory. `cargo test -p transom-chat --test route_effects -- --nocapture` prints
+//! the table of `docs/benchmarks.md`.
 
-#![expect(clippy::unwrap_used, reason = "a failure of the store ends the test")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first error")]
 
-use transom_chat::request::routed_request;
+use std::collections::BTreeMap;
+
+use transom_chat::request::{dropped_before, has_all_history, routed_request};
 use transom_chat::routing::Route;
+use transom_chat::update::AnswerStats;
 use transom_engine::{ModelInfo, Prompt, Role, SamplingParams, Truncation};
 use transom_store::{
-    AttachedText, Ending, Message, MessageId, MessageRole, ModelSettings, NewMessage, Overflow,
-    Store, Timestamp, attached_text,
+    AttachedText, ConversationId, Ending, Message, MessageId, MessageRole, ModelSettings, Overflow,
+    Timestamp, attached_text,
 };
 
 const CONTEXT: usize = 8192;
 const BYTES_PER_TOKEN: usize = 4;
-const N_TURNS: usize = 20;
+const MODEL: &str = "model";
 
 /// Tokens of the texts that are worked on.
-const TEXTS: [usize; 5] = [250, 1000, 2000, 2300, 3000];
+const TEXTS: [usize; 7] = [250, 500, 1000, 1500, 2000, 2500, 3000];
 
 /// The room that is kept free for a response has at most this share of the context, and a conversation
 /// that does not fit is cut to this share of what fits, as in `transom_engine::truncation`.
 const MAX_RESERVED: usize = CONTEXT / 4;
 const KEPT_PERCENT: usize = 60;
 
-/// What a request of a route contains.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    prompt_tokens: usize,
-    /// Tokens of the instructions of the route and of the last message.
-    own_tokens: usize,
+/// Exchanges of a chat before a message with a text, and their tokens: a question and a response.
+const N_EXCHANGES: usize = 20;
+const QUESTION_TOKENS: usize = 34;
+const RESPONSE_TOKENS: usize = 212;
+
+/// How messages with a text come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Session {
+    /// One in a new chat.
+    New,
+    /// One in a long chat that is not in memory.
+    Opened,
+    /// One in a long chat that is in memory, then a question without a text.
+    Continued,
+    /// Ten in one chat.
+    Series,
 }
 
-impl Sent {
-    /// Tokens that the response may have before the beginning of the conversation leaves the context.
-    fn room(self) -> usize {
-        CONTEXT - self.prompt_tokens
-    }
+const SESSIONS: [Session; 4] = [
+    Session::New,
+    Session::Opened,
+    Session::Continued,
+    Session::Series,
+];
+
+/// What responses cost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    prefill_tokens: usize,
+    /// Responses that need more room than the context has after their prompt.
+    n_cut: usize,
+}
+
+/// A conversation, and the texts in KV caches.
+#[derive(Default)]
+struct Chat {
+    path: Vec<Message>,
+    cached: Vec<Vec<String>>,
+    cost: Cost,
 }
 
 /// Returns the tokens of a usual response to a text of so many tokens.
@@ -51,9 +82,13 @@ fn response_tokens(route: Route, text_tokens: usize) -> usize {
     }
 }
 
+fn tokens(text: &str) -> usize {
+    text.len().div_ceil(BYTES_PER_TOKEN)
+}
+
 fn info() -> ModelInfo {
     ModelInfo {
-        name: "model".to_owned(),
+        name: MODEL.to_owned(),
         architecture: "qwen3".to_owned(),
         engine: "test".to_owned(),
         n_parameters: 1,
@@ -67,111 +102,175 @@ fn info() -> ModelInfo {
     }
 }
 
-/// Returns a conversation that ends with a question about a text of so many tokens.
-fn path(n_turns: usize, text_tokens: usize) -> Vec<Message> {
-    let store = Store::temporary().unwrap();
-    let id = store.create_conversation(Timestamp(1)).unwrap();
-    let mut last: Option<MessageId> = None;
-    for _ in 0..n_turns {
-        let question = "What else should I know about it? ".repeat(4);
-        let asked = NewMessage::from_user(id, last, question, Timestamp(2));
-        let asked = store.add_message(asked).unwrap();
-        let answer = NewMessage {
-            conversation: id,
-            parent: Some(asked),
-            role: MessageRole::Assistant,
-            text: "It has a long history, and people disagree about it. ".repeat(16),
+impl Chat {
+    /// Adds a message with an attached text of so many tokens, and its response.
+    fn ask_about(&mut self, text_tokens: usize, route: Route, response_tokens: usize) {
+        let attached = AttachedText {
+            name: None,
+            text: self.words(text_tokens),
+        };
+        let question = Message {
+            attachment: attached_text::join(&[attached]),
+            ..self.message(MessageRole::User, "Please do this.".to_owned())
+        };
+        self.respond(question, route, response_tokens);
+    }
+
+    /// Adds a question without a text, and its response.
+    fn ask(&mut self) {
+        let question = self.words(QUESTION_TOKENS);
+        let question = self.message(MessageRole::User, question);
+        self.respond(question, Route::Chat, RESPONSE_TOKENS);
+    }
+
+    fn respond(&mut self, question: Message, route: Route, response_tokens: usize) {
+        let n_dropped = dropped_before(&self.path, MODEL, Some(CONTEXT as u32));
+        self.path.push(question);
+        let path = &self.path[n_dropped..];
+        let settings = ModelSettings::default();
+        let request = routed_request(path, &settings, Overflow::DropOldest, route, &info());
+        let Prompt::Chat(chat) = request.prompt else {
+            panic!("a model with a template is given a conversation");
+        };
+        let Truncation::DropOldest {
+            response_tokens: reserved,
+            ..
+        } = request.truncation
+        else {
+            panic!("a conversation that may be shortened");
+        };
+        let is_system = |message: &&transom_engine::Message| message.role == Role::System;
+        let n_system = chat.messages.iter().take_while(is_system).count();
+        let contents = chat.messages.into_iter().map(|message| message.content);
+        let mut prompt: Vec<String> = contents.collect();
+        let sum = |prompt: &[String]| prompt.iter().map(|text| tokens(text)).sum::<usize>();
+        let mut n_more = 0;
+        let fitting = CONTEXT - reserved.min(MAX_RESERVED);
+        if sum(&prompt) > fitting {
+            while prompt.len() > n_system + 2 && sum(&prompt) > fitting * KEPT_PERCENT / 100 {
+                prompt.drain(n_system..n_system + 2);
+                n_more += 2;
+            }
+        }
+        let shared = |cached: &Vec<String>| {
+            let pairs = cached.iter().zip(&prompt);
+            let same = pairs.take_while(|(cached, text)| cached == text);
+            same.map(|(_, text)| tokens(text)).sum::<usize>()
+        };
+        let n_cached = self.cached.iter().map(shared).max().unwrap_or(0);
+        let n_prompt = sum(&prompt);
+        self.cost.prefill_tokens += n_prompt - n_cached;
+        self.cost.n_cut += usize::from(response_tokens > CONTEXT - n_prompt);
+        let has_all = has_all_history(path, route);
+        let stats = AnswerStats {
+            dropped_messages: (n_dropped + if has_all { n_more } else { 0 }) as u32,
+            context_length: Some(CONTEXT as u32),
+            route,
+            ..AnswerStats::default()
+        };
+        let text = self.words(response_tokens);
+        prompt.push(text.clone());
+        self.cached.push(prompt);
+        let response = Message {
+            model: Some(MODEL.to_owned()),
+            stats: Some(serde_json::to_string(&stats).unwrap()),
+            ..self.message(MessageRole::Assistant, text)
+        };
+        self.path.push(response);
+    }
+
+    /// Returns a text of so many tokens that is unlike every other one of the chat.
+    fn words(&self, n_tokens: usize) -> String {
+        format!("{:04}", self.path.len()).repeat(n_tokens)
+    }
+
+    fn message(&self, role: MessageRole, text: String) -> Message {
+        Message {
+            id: MessageId(self.path.len() as i64 + 1),
+            conversation: ConversationId(1),
+            parent: None,
+            role,
+            reasoning: String::new(),
+            text,
             attachment: String::new(),
             ending: Ending::Stop,
             model: None,
-            created_at: Timestamp(3),
-        };
-        last = Some(store.add_message(answer).unwrap());
-    }
-    let attached = AttachedText {
-        name: None,
-        text: "word".repeat(text_tokens * BYTES_PER_TOKEN / 4),
-    };
-    let asked = NewMessage {
-        attachment: attached_text::join(&[attached]),
-        ..NewMessage::from_user(id, last, "Please do this.".to_owned(), Timestamp(4))
-    };
-    let asked = store.add_message(asked).unwrap();
-    store.history(asked).unwrap()
-}
-
-/// Returns what `route` sends, after the oldest exchanges were dropped to make the reserved room.
-fn sent(path: &[Message], route: Route) -> Sent {
-    let settings = ModelSettings::default();
-    let request = routed_request(path, &settings, Overflow::DropOldest, route, &info());
-    let (
-        Prompt::Chat(chat),
-        Truncation::DropOldest {
-            response_tokens, ..
-        },
-    ) = (request.prompt, request.truncation)
-    else {
-        panic!("a conversation that may be shortened");
-    };
-    let tokens = |text: &str| text.len().div_ceil(BYTES_PER_TOKEN);
-    let is_system = |role| role == Role::System;
-    let n_system = chat
-        .messages
-        .iter()
-        .filter(|one| is_system(one.role))
-        .count();
-    let mut messages: Vec<usize> = chat
-        .messages
-        .iter()
-        .map(|one| tokens(&one.content))
-        .collect();
-    let own_tokens = messages[..n_system].iter().sum::<usize>() + messages[messages.len() - 1];
-    let fitting = CONTEXT - response_tokens.min(MAX_RESERVED);
-    if messages.iter().sum::<usize>() > fitting {
-        let kept = fitting * KEPT_PERCENT / 100;
-        while messages.len() > n_system + 2 && messages.iter().sum::<usize>() > kept {
-            messages.drain(n_system..n_system + 2);
+            stats: None,
+            summary: None,
+            created_at: Timestamp(1),
+            siblings: Vec::new(),
         }
     }
-    Sent {
-        prompt_tokens: messages.iter().sum(),
-        own_tokens,
-    }
 }
 
-/// The routes that are listed here pay off in tokens. The others change only how a response is written.
+/// Returns what the messages of a session cost that ask for `task`, on `route`.
+fn cost(session: Session, task: Route, route: Route) -> Cost {
+    let mut sum = Cost::default();
+    for text in TEXTS {
+        let mut chat = Chat::default();
+        if matches!(session, Session::Opened | Session::Continued) {
+            (0..N_EXCHANGES).for_each(|_| chat.ask());
+            chat.cost = Cost::default();
+        }
+        if session == Session::Opened {
+            chat.cached.clear();
+        }
+        let n_messages = if session == Session::Series { 10 } else { 1 };
+        for _ in 0..n_messages {
+            chat.ask_about(text, route, response_tokens(task, text));
+        }
+        if session == Session::Continued {
+            chat.ask();
+        }
+        sum.prefill_tokens += chat.cost.prefill_tokens;
+        sum.n_cut += chat.cost.n_cut;
+    }
+    sum
+}
+
+/// Every route reads fewer tokens than plain chat over all sessions, or cuts fewer responses.
 #[test]
 fn routes_save_prefill_and_responses_that_outgrow_the_context() {
-    println!("| route | text | prompt, chat | prompt | saved | response | room, chat | room |");
-    println!("|---|---|---|---|---|---|---|---|");
-    let mut n_cut = std::collections::BTreeMap::new();
+    let mut saved: BTreeMap<(Route, Session), f64> = BTreeMap::new();
+    println!("| route | new | opened | continued | series | all | cut |");
+    println!("|---|---|---|---|---|---|---|");
     for route in Route::ALL.into_iter().filter(|route| *route != Route::Chat) {
-        for text in TEXTS {
-            let path = path(N_TURNS, text);
-            let (chat, own) = (sent(&path, Route::Chat), sent(&path, route));
-            let response = response_tokens(route, text);
-            let saved = 100.0 * (1.0 - own.prompt_tokens as f64 / chat.prompt_tokens as f64);
-            println!(
-                "| {} | {text} | {} | {} | {saved:.0} % | {response} | {} | {} |",
-                route.name(),
-                chat.prompt_tokens,
-                own.prompt_tokens,
-                chat.room(),
-                own.room()
+        let costs = SESSIONS.map(|session| {
+            let (chat, own) = (
+                cost(session, route, Route::Chat),
+                cost(session, route, route),
             );
-            let cut = n_cut.entry(route).or_insert((0, 0));
-            cut.0 += usize::from(response > chat.room());
-            cut.1 += usize::from(response > own.room());
-            if matches!(route, Route::Rewrite | Route::Translate) {
-                assert_eq!(own.prompt_tokens, own.own_tokens, "no history is sent");
-                assert!(text > 250 || saved > 90.0, "{saved}");
-            }
+            let share = 1.0 - own.prefill_tokens as f64 / chat.prefill_tokens as f64;
+            saved.insert((route, session), share);
+            (chat, own)
+        });
+        let sum = |count: fn(&(Cost, Cost)) -> usize| costs.iter().map(count).sum::<usize>();
+        let of_chat = sum(|(chat, _)| chat.prefill_tokens);
+        let of_route = sum(|(_, own)| own.prefill_tokens);
+        let cut = (sum(|(chat, _)| chat.n_cut), sum(|(_, own)| own.n_cut));
+        let percent = |share: f64| format!("{:+.0} %", -100.0 * share);
+        let cells = SESSIONS.map(|session| percent(saved[&(route, session)]));
+        let all = 1.0 - of_route as f64 / of_chat as f64;
+        println!(
+            "| {} | {} | {} | {} of {} |",
+            route.name(),
+            cells.join(" | "),
+            percent(all),
+            cut.1,
+            cut.0
+        );
+        assert!(
+            of_route < of_chat || cut.1 < cut.0,
+            "{route:?} saves nothing"
+        );
+        assert_eq!(cut.1, 0, "{route:?}");
+        if matches!(route, Route::Rewrite | Route::Translate | Route::Code) {
+            assert!(cut.0 > 0, "{route:?}: the sessions are too easy");
         }
-    }
-    println!("{n_cut:?}");
-    for route in [Route::Rewrite, Route::Translate, Route::Code] {
-        let (of_chat, of_route) = n_cut[&route];
-        assert!(of_chat > 0, "{route:?}: the cases are too easy");
-        assert_eq!(of_route, 0, "{route:?}");
+        if route != Route::Code {
+            assert!(saved[&(route, Session::Opened)] > 0.5, "{route:?}");
+            assert!(saved[&(route, Session::Series)] > 0.05, "{route:?}");
+        }
+        assert!(saved[&(route, Session::New)] > -0.1, "{route:?}");
     }
 }

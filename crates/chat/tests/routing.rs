@@ -127,7 +127,10 @@ fn a_typed_letter_changes_the_route_of_less_than_1_percent() {
         let prompts = prompts(set);
         let flipping = prompts.iter().filter(|prompt| prompt.flips());
         let flipping: Vec<&str> = flipping.map(|prompt| &*prompt.text).collect();
-        assert!(100 * flipping.len() < prompts.len(), "{name}: {flipping:#?}");
+        assert!(
+            100 * flipping.len() < prompts.len(),
+            "{name}: {flipping:#?}"
+        );
     }
 }
 

@@ -164,13 +164,7 @@ impl LoadedModel for LlamaModel {
             is_private: params.is_private,
         };
         let table = || Ok(text::token_table(self.model.vocab()));
-        let constraint = prompt.constraint(params)?;
-        let constraint = self.constraints.compile(
-            constraint,
-            prompt.starts_in_reasoning,
-            !prompt.continues_message,
-            table,
-        )?;
+        let constraint = prompt.compile_constraint(params, &mut self.constraints, table)?;
         let check = constraint.check();
         let options = DecodeOptions {
             n_kept,

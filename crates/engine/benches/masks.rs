@@ -7,7 +7,8 @@
 //!
 //! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
 //! `first` is the time until the first token can be drawn, `mask` that of each later token. `33 tools` is
-//! the time until the first token of a response that may call one of 33 tools, with these schemas.
+//! the time until the first token of a response that may call one of 33 tools, with these schemas. Texts
+//! that are valid and cannot be written, and the opposite, are counted.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,10 +31,10 @@ const MAX_FILES: usize = 500;
 const LARGE: usize = 200_000;
 const N_TOOLS: usize = 33;
 
-/// A schema and texts that are valid under it.
+/// A schema, and texts with whether they are valid under it.
 struct Case {
     schema: Value,
-    texts: Vec<String>,
+    texts: Vec<(bool, String)>,
 }
 
 fn main() {
@@ -63,9 +64,10 @@ fn of_tests() -> Vec<Case> {
     let case = |line: &str| {
         let mut value: Value = serde_json::from_str(line).unwrap();
         let tests = value["tests"].as_array().unwrap().iter();
-        let valid = tests.filter(|test| test[0] == true);
         Case {
-            texts: valid.map(|test| test[2].to_string()).collect(),
+            texts: tests
+                .map(|test| (test[0] == true, test[2].to_string()))
+                .collect(),
             schema: value["schema"].take(),
         }
     };
@@ -80,9 +82,10 @@ fn of_mask_bench(folder: &Path) -> Vec<Case> {
     let case = |path: &PathBuf| {
         let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let tests = value["tests"].as_array().unwrap().iter();
-        let valid = tests.filter(|test| test["valid"] == true);
         Case {
-            texts: valid.map(|test| test["data"].to_string()).collect(),
+            texts: tests
+                .map(|test| (test["valid"] == true, test["data"].to_string()))
+                .collect(),
             schema: value["schema"].take(),
         }
     };
@@ -119,6 +122,7 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
     let _ = start(&mut constraints, &warm, table);
     let (mut first, mut masks) = (Vec::new(), Vec::new());
     let mut n_refused = 0;
+    let mut wrong = [0; 2];
     for case in cases {
         let constraint = Constraint::on_answer(Grammar::JsonSchema(case.schema.clone()));
         let began = Instant::now();
@@ -127,19 +131,29 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
             continue;
         }
         first.push(began.elapsed());
-        for text in &case.texts {
+        for (is_valid, text) in &case.texts {
             let mut response = start(&mut constraints, &constraint, table).unwrap();
+            let mut is_written = true;
             for token in tokenizer.encode(text, false).unwrap() {
                 let began = Instant::now();
                 let mask = response.mask().ok().flatten();
                 let is_allowed = mask.is_some_and(|mask| mask.allows(token));
-                masks.push(began.elapsed());
-                if !is_allowed || response.accept(token).is_err() || response.is_complete() {
+                masks.extend(is_valid.then(|| began.elapsed()));
+                is_written = is_allowed && !response.is_complete();
+                if !is_written || response.accept(token).is_err() {
                     break;
                 }
             }
+            let may_end = |response: &mut ResponseConstraint| {
+                let mask = response.mask().ok().flatten();
+                mask.is_some_and(|mask| mask.allows(table.end_tokens[0]))
+            };
+            is_written = is_written && (response.is_complete() || may_end(&mut response));
+            wrong[usize::from(*is_valid)] += usize::from(is_written != *is_valid);
         }
     }
+    let [accepted, refused] = wrong;
+    println!("{refused} valid texts cannot be written, {accepted} can that are not valid");
     for (what, mut times) in [("first", first), ("mask", masks)] {
         times.sort_unstable();
         let us = |time: Duration| time.as_secs_f64() * 1e6;
