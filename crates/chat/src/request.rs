@@ -15,6 +15,7 @@
 //! Rule: a summary counts only for messages that were dropped, and follows the system prompt. It is
 //! stored with the last message that it covers, so it is right for every branch below that message.
 
+use transom_engine::route::BYTES_PER_TOKEN;
 use transom_engine::{
     Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
     Role, SamplingParams, Truncation, summary, title, with_attachments,
@@ -25,7 +26,7 @@ use transom_store::{
 };
 
 use crate::ending::stats_of;
-use crate::routing::{BYTES_PER_TOKEN, Route, history_share, previous_route};
+use crate::routing::{Route, history_share, previous_route, settings_under};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -168,7 +169,7 @@ pub fn routed_request(
         return request(path, settings, overflow, info);
     };
     let changes = route.settings();
-    let mut settings = changes.under(settings);
+    let mut settings = settings_under(changes, settings);
     let all = with_instructions(path, question, route);
     let mut request = match history_share(route, &path[question]) {
         None => request(&all, &settings, overflow, info),

@@ -6,8 +6,8 @@
 use crate::attachment::with_attachments;
 use crate::chat::{ChatPrompt, Message, Role};
 use crate::constraint::{Constraint, Grammar};
-use crate::contract::{GenerationParams, Prompt};
 use crate::event::{Section, TokenEvent};
+use crate::request::{GenerationParams, Prompt};
 use crate::sampling::SamplingParams;
 use crate::summary::{named, shortened};
 
