@@ -4,8 +4,8 @@
 
 use transom_server::key_of_client;
 use transom_signals::{MemoryPressure, ThermalState};
-use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason};
-use transom_supervisor::{Class, ModelRole, governor};
+use transom_supervisor::status::{ModelStatus, PhaseStatus, RequestStatus, Status, UnloadReason};
+use transom_supervisor::{Class, ClientId, ModelRole, governor};
 
 use crate::wire::{
     Activity, BackgroundView, LimitReason, LimitView, LoadedView, StatusView, UnloadView,
@@ -49,7 +49,10 @@ pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
 /// Returns the request of another program that runs now.
 fn background(status: &Status) -> Option<BackgroundView> {
     let mut running = status.running.iter();
-    let request = running.find(|request| request.class == Class::Background)?;
+    let is_of_others = |request: &&RequestStatus| {
+        request.class == Class::Background && request.client != ClientId::app()
+    };
+    let request = running.find(is_of_others)?;
     let key = key_of_client(&request.client);
     Some(BackgroundView {
         client: key.unwrap_or_else(|| request.client.to_string()),

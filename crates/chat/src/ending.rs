@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, Stats, UnsupportedFeature};
+use transom_engine::{EngineError, FinishReason, Route, Stats, UnsupportedFeature};
 use transom_files::file_name;
 use transom_store::{Ending, Message};
 use transom_supervisor::RequestError;
 
 use crate::failure::{Failure, ModelProblem};
-use crate::route::Route;
 use crate::update::{AnswerStats, EndingView};
 
 /// Returns the ending of a response that the engine finished.

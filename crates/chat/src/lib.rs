@@ -12,7 +12,6 @@ pub mod ending;
 pub mod failure;
 pub mod markdown;
 pub mod request;
-mod route;
 pub mod routing;
 #[cfg(test)]
 mod tests;

@@ -15,9 +15,10 @@
 //! Rule: a summary counts only for messages that were dropped, and follows the system prompt. It is
 //! stored with the last message that it covers, so it is right for every branch below that message.
 
+use transom_engine::route::BYTES_PER_TOKEN;
 use transom_engine::{
     Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
-    Role, SamplingParams, Truncation, summary, with_attachments,
+    Role, SamplingParams, Truncation, summary, title, with_attachments,
 };
 use transom_engine_host::wire::Request;
 use transom_store::{
@@ -25,7 +26,7 @@ use transom_store::{
 };
 
 use crate::ending::stats_of;
-use crate::routing::{Route, previous_route};
+use crate::routing::{Route, history_share, previous_route, settings_under};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -95,6 +96,18 @@ pub fn summary_request(path: &[Message], info: &ModelInfo, max_bytes: usize) -> 
     }
 }
 
+/// Builds a request for the title of a conversation that begins with `question`, by a model with this
+/// recommended sampling.
+pub fn title_request(question: &Message, recommended: &SamplingParams) -> Request {
+    let turns = turns(std::slice::from_ref(question));
+    let message = turns.first().map_or("", |(_, turn)| turn.content.as_str());
+    Request {
+        prompt: title::prompt(message),
+        truncation: Truncation::Disabled,
+        params: title::params(recommended),
+    }
+}
+
 /// Builds a request for the model described by `info`. `path` starts at the conversation's root, or
 /// at the first message that was not dropped. It ends with a user message, or with an unfinished
 /// response, whose text the model continues.
@@ -148,8 +161,9 @@ pub fn request(
 /// As [`request`], with what `route` changes. A base model, which has no roles, gets the same text as
 /// without a route.
 ///
-/// Instructions of a route with history are part of the message, and those of an earlier message are
-/// sent again with it, so the prompt of the next turn begins with the same tokens.
+/// Instructions of a route with the whole history are part of the message, and those of an earlier message
+/// are sent again with it, so the prompt of the next turn begins with the same tokens. A request with less
+/// belongs to no conversation, so the KV cache of the conversation stays for the next turn.
 pub fn routed_request(
     path: &[Message],
     settings: &ModelSettings,
@@ -157,39 +171,75 @@ pub fn routed_request(
     route: Route,
     info: &ModelInfo,
 ) -> Request {
-    let question = path.iter().rposition(|message| !is_from_model(message));
-    let Some(question) = question.filter(|_| info.has_chat_template) else {
+    let question = question_in(path).filter(|_| info.has_chat_template);
+    let Some(question) = question else {
         return request(path, settings, overflow, info);
     };
     let changes = route.settings();
-    let mut settings = changes.under(settings);
-    let mut request = if changes.history {
-        let path = with_instructions(path, question, route);
-        request(&path, &settings, overflow, info)
-    } else {
-        let own = settings.system_prompt.take();
-        let own = own.filter(|text| !text.trim().is_empty());
-        let parts: Vec<String> = own
-            .into_iter()
-            .chain([changes.instructions.clone()])
-            .collect();
-        settings.system_prompt = Some(parts.join("\n\n"));
-        request(&path[question..], &settings, overflow, info)
+    let mut settings = settings_under(changes, settings);
+    let all = with_instructions(path, question, route);
+    let mut request = match history_share(route, &path[question]) {
+        None => request(&all, &settings, overflow, info),
+        Some(share) => {
+            let own = settings.system_prompt.take();
+            let own = own.filter(|text| !text.trim().is_empty());
+            let parts: Vec<String> = own
+                .into_iter()
+                .chain([changes.instructions.clone()])
+                .collect();
+            settings.system_prompt = Some(parts.join("\n\n"));
+            let max_tokens = f64::from(share) * info.context_length as f64;
+            let first = first_within(path, question, max_tokens as usize * BYTES_PER_TOKEN);
+            let mut request = request(&all[first..], &settings, overflow, info);
+            request.params.conversation = None;
+            request
+        }
     };
-    let n_bytes = path[question].attachment.len() + path[question].text.len();
     if settings.max_tokens.is_none()
         && let Truncation::DropOldest {
             response_tokens, ..
         } = &mut request.truncation
-        && let Some(reserved) = changes.reserved_tokens(info.context_length, n_bytes)
+        && let Some(reserved) =
+            changes.reserved_tokens(info.context_length, n_bytes(&path[question]))
     {
         *response_tokens = reserved;
     }
     request
 }
 
-/// Returns `path` with the instructions of each message's route before its text. `route` is that of
-/// the message at `question`; those of earlier messages are in the statistics of their responses.
+/// Returns true if the request for a response to the last question of `path` contains all earlier messages.
+pub fn has_all_history(path: &[Message], route: Route) -> bool {
+    let question = question_in(path).and_then(|at| path.get(at));
+    question.is_none_or(|question| history_share(route, question).is_none())
+}
+
+/// Returns the index of the last message of the user.
+fn question_in(path: &[Message]) -> Option<usize> {
+    path.iter().rposition(|message| !is_from_model(message))
+}
+
+/// Returns the index of the first of the newest exchanges before `question` that have at most `max_bytes`.
+fn first_within(path: &[Message], question: usize, max_bytes: usize) -> usize {
+    let (mut first, mut left) = (question, max_bytes);
+    for (at, message) in path[..question].iter().enumerate().rev() {
+        let Some(rest) = left.checked_sub(n_bytes(message)) else {
+            break;
+        };
+        left = rest;
+        if !is_from_model(message) {
+            first = at;
+        }
+    }
+    first
+}
+
+fn n_bytes(message: &Message) -> usize {
+    message.attachment.len() + message.text.len()
+}
+
+/// Returns `path` with the instructions of each message's route before its text, if its request had all
+/// earlier messages. `route` is that of the message at `question`; those of earlier messages are in the
+/// statistics of their responses.
 fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Message> {
     let mut path = path.to_vec();
     for at in 0..=question {
@@ -198,10 +248,13 @@ fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Mes
             Some(response) => previous_route(response),
             None => Route::Chat,
         };
-        let changes = route.settings();
+        let instructions = &route.settings().instructions;
         let message = &mut path[at];
-        if !is_from_model(message) && changes.history && !changes.instructions.is_empty() {
-            let text = format!("{}\n\n{}", changes.instructions, message.text);
+        if !is_from_model(message)
+            && !instructions.is_empty()
+            && history_share(route, message).is_none()
+        {
+            let text = format!("{instructions}\n\n{}", message.text);
             message.text = text.trim_end().to_owned();
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! [`route`] is a pure function over the text and the kind of the attachment. What the user said
 //! outright counts first: a command such as `/translate`, or a route that a window names. The words
-//! are data in `routing/cues.toml`, the changes in `routing/routes.toml`.
+//! are data in `routing/cues.toml`, the changes in `transom_engine::route`.
 //!
 //! Rule: if in doubt, the route is [`Route::Chat`], which changes nothing. A route never chooses the
 //! model, and the history holds only what the user wrote. The HTTP API does not come through here.
@@ -10,14 +10,11 @@
 mod classify;
 mod normal;
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use serde::Deserialize;
+pub use transom_engine::Route;
+use transom_engine::RouteSettings;
 use transom_store::{AttachedText, Message, MessageRole, ModelSettings, attached_text};
 
 use crate::ending::stats_of;
-pub use crate::route::Route;
 
 /// Who decides the route of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,78 +53,12 @@ pub struct Signals<'a> {
     pub previous: Route,
 }
 
-/// What a route changes in a request, as in `routes.toml`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RouteSettings {
-    /// Instructions for the model; empty for none.
-    pub instructions: String,
-    /// The temperature, if the user set none.
-    pub temperature: Option<f32>,
-    /// Whether a model that can reason does so, if the user did not say.
-    pub thinking: Option<bool>,
-    /// The request contains the earlier messages.
-    pub history: bool,
-    /// The conversation keeps this route while its messages ask for nothing else.
-    pub is_sticky: bool,
-    /// The share of the context that is kept free for the response.
-    pub reserve_context: Option<f32>,
-    /// The tokens that are kept free for the response, as a multiple of those of the message.
-    pub reserve_text: Option<f32>,
-}
-
-impl Default for RouteSettings {
-    fn default() -> Self {
-        Self {
-            instructions: String::new(),
-            temperature: None,
-            thinking: None,
-            history: true,
-            is_sticky: false,
-            reserve_context: None,
-            reserve_text: None,
-        }
-    }
-}
-
-static ROUTES: LazyLock<BTreeMap<Route, RouteSettings>> = LazyLock::new(|| {
-    toml::from_str(include_str!("routing/routes.toml")).expect("a test parses it")
-});
-
-/// Bytes of UTF-8 that one token stands for, at least: a Chinese character is 3 bytes and about one
-/// token, an English word more bytes and one token.
-const BYTES_PER_TOKEN: usize = 3;
-
-impl Route {
-    /// Returns what this route changes.
-    pub fn settings(self) -> &'static RouteSettings {
-        &ROUTES[&self]
-    }
-}
-
-impl RouteSettings {
-    /// Returns the settings of a request, where the values of the user win.
-    pub(crate) fn under(&self, user: &ModelSettings) -> ModelSettings {
-        ModelSettings {
-            temperature: user.temperature.or(self.temperature),
-            thinking: user.thinking.or(self.thinking),
-            ..user.clone()
-        }
-    }
-
-    /// Returns the tokens to keep free for a response to a message of `message_bytes`, or `None` for
-    /// as many as usual.
-    pub(crate) fn reserved_tokens(
-        &self,
-        context_length: usize,
-        message_bytes: usize,
-    ) -> Option<usize> {
-        let of_context = self.reserve_context.map(|share| (share, context_length));
-        let of_text = self
-            .reserve_text
-            .map(|factor| (factor, message_bytes / BYTES_PER_TOKEN));
-        let (factor, n_tokens) = of_context.or(of_text)?;
-        Some((f64::from(factor) * n_tokens as f64).ceil() as usize)
+/// Returns the settings of a request on a route with these settings, where the values of the user win.
+pub(crate) fn settings_under(route: &RouteSettings, user: &ModelSettings) -> ModelSettings {
+    ModelSettings {
+        temperature: user.temperature.or(route.temperature),
+        thinking: user.thinking.or(route.thinking),
+        ..user.clone()
     }
 }
 
@@ -140,7 +71,23 @@ pub fn command(text: &str) -> Option<Route> {
     } else {
         &*name
     };
-    Route::ALL.into_iter().find(|route| route.name() == name)
+    Route::named(name)
+}
+
+/// Returns the share of the context that the messages before `question` may take in its request on this
+/// route; `None` for all of them, like for every message that has no text of its own: "/translate into
+/// German" is about the response before it.
+pub fn history_share(route: Route, question: &Message) -> Option<f32> {
+    let share = route.settings().history?;
+    let text = question.text.trim();
+    let words = match command(text) {
+        Some(_) => text
+            .split_once(char::is_whitespace)
+            .map_or("", |(_, rest)| rest),
+        None => text,
+    };
+    let has_text = !question.attachment.trim().is_empty() || classify::is_worked_on(words, route);
+    has_text.then_some(share)
 }
 
 /// Returns the route of a message: that of its command, else the one that its words ask for. A

@@ -1,4 +1,4 @@
-//! Derives the title of a conversation from its first question.
+//! Derives the title of a conversation from its first question, until a model writes one.
 //!
 //! Rule: a title is one short line of plain text, cut between words in scripts with spaces and
 //! between characters in others. Only a conversation without a title gets one.
@@ -29,6 +29,12 @@ pub fn title(question: &str, attachment: &str) -> String {
         Some(AttachedText { name: None, text }) => of(text),
         None => title,
     }
+}
+
+/// Returns a title that a model wrote, as one short line of plain text; `None` if it has no letter.
+pub(crate) fn written(text: &str) -> Option<String> {
+    let title = shortened(&plain(text));
+    title.chars().any(char::is_alphanumeric).then_some(title)
 }
 
 /// Returns the text of the first Markdown block that has any, on one line and without markup.

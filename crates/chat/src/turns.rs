@@ -9,6 +9,7 @@
 
 mod answer_task;
 mod answer_writer;
+mod background;
 mod ended_answer;
 mod follow;
 mod live_answer;
@@ -16,6 +17,7 @@ mod section;
 mod shared;
 mod speed;
 mod summary_task;
+mod title_task;
 
 use std::sync::{Arc, Mutex};
 
@@ -139,6 +141,8 @@ impl Turns {
                 listener,
                 active: Mutex::default(),
                 summaries: Mutex::default(),
+                titles: Mutex::default(),
+                known_models: Mutex::default(),
                 chosen_routes: Mutex::default(),
                 active_changed: watch::Sender::new(()),
                 render_cache: Mutex::default(),
@@ -390,6 +394,10 @@ impl Turns {
         options: TurnOptions,
     ) -> StartedTurn {
         let (conversation, answer) = (lock.conversation, message.id);
+        let model = &options.model;
+        let mut known = self.shared.known_models();
+        known.insert(model.id.clone(), model.clone());
+        drop(known);
         let entry = Arc::new(RunningAnswer {
             id: answer,
             conversation,

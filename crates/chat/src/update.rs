@@ -4,12 +4,11 @@
 //! of a response gets the same as the one that sent the request.
 
 use serde::{Deserialize, Serialize};
-use transom_engine::{Section, Stats};
+use transom_engine::{Route, Section, Stats};
 use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timestamp};
 
 use crate::block::{Block, Change};
 use crate::failure::Failure;
-use crate::route::Route;
 
 /// A message for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

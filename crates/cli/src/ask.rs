@@ -15,6 +15,7 @@ use transom_engine::{
 };
 use transom_supervisor::{ModelRequest, Outcome, ResponseEvent};
 
+pub(crate) use crate::ask::constraint_args::read_schema;
 use crate::ask::constraint_args::{ConstraintArgs, Expected};
 use crate::load::{ModelArgs, load};
 use crate::output::{

@@ -13,14 +13,18 @@ use std::time::{Duration, Instant};
 
 use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args};
+use serde_json::{Map, Value};
 use transom_bench::Benchmark;
 use transom_engine::{
-    FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
+    Constraint, FinishReason, GenerationParams, Grammar, Limits, Prompt, SamplingParams, Stats,
+    Truncation,
 };
 use transom_library::benchmarks;
+use transom_reports::schema_cost::{Pair, SchemaCost};
 use transom_reports::speed::{SecondTurn, SpeedReport, SpeedSetup, heading};
 use transom_supervisor::Restrictions;
 
+use crate::ask::read_schema;
 use crate::client;
 use crate::load::{Loaded, ModelArgs, at_least_one, load};
 use crate::output::{Progress, stop_reason};
@@ -64,6 +68,11 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) speculation: bool,
 
+    /// Measure responses under this JSON Schema instead, each beside a free response of as many tokens;
+    /// --generate-tokens is the most that one may have
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["turn2", "conversations"])]
+    pub(crate) schema: Option<PathBuf>,
+
     /// Measure turns of conversations instead: which tokens are read again after a switch of chats, an
     /// edit, an unload or a restart, and in a full context
     #[arg(long, conflicts_with_all = ["generate_tokens", "runs", "warmup", "turn2", "speculation"])]
@@ -72,7 +81,7 @@ pub(crate) struct BenchArgs {
     /// Generate responses for so many minutes, and show the speed every ten seconds with the heat, the
     /// limits and the energy; in each engine that has files of the model
     #[arg(long, value_name = "MINUTES", value_parser = minutes,
-          conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations"])]
+          conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations", "schema"])]
     pub(crate) sustained: Option<Duration>,
 
     /// Write a plot of the result of --sustained or --quality to this file, as an SVG image
@@ -82,7 +91,7 @@ pub(crate) struct BenchArgs {
     /// Measure how well each form of the model predicts a fixed text, and how far its predictions are
     /// from those of a reference: --reference, else the first form
     #[arg(long, conflicts_with_all = ["generate_tokens", "prompt_tokens", "runs", "warmup", "turn2",
-          "speculation", "conversations", "sustained"])]
+          "speculation", "conversations", "sustained", "schema"])]
     pub(crate) quality: bool,
 
     /// The reference of --quality: another form of the same model, such as its F16 file
@@ -122,6 +131,8 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         let start = Instant::now();
         return sustained::run(args, length, &|| start.elapsed(), client, console);
     }
+    // A wrong file is an error before the load.
+    let schema = args.schema.as_deref().map(schema_of).transpose()?;
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
     if needed > Limits::default().context_length {
@@ -153,11 +164,21 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
     };
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         bench.n_prompt = *n_prompt;
+        let heading = match index {
+            0 => heading(&setup),
+            _ => String::new(),
+        };
+        if let Some(schema) = &schema {
+            let cost = bench.measure_schema(schema, &console.progress())?;
+            console.print_result(args.json, &cost, |cost, layout| {
+                heading + &cost.table(layout)
+            })?;
+            continue;
+        }
         let (runs, second_turns) = bench.measure(&console.progress())?;
         let report = SpeedReport::new(&setup, *n_prompt, &runs, second_turns);
-        console.print_result(args.json, &report, |report, layout| match index {
-            0 => heading(&setup) + &report.table(layout),
-            _ => report.table(layout),
+        console.print_result(args.json, &report, |report, layout| {
+            heading + &report.table(layout)
         })?;
     }
     Ok(())
@@ -229,6 +250,27 @@ fn tokens_needed(args: &BenchArgs) -> usize {
         .saturating_add(second_turn)
 }
 
+/// Returns the object schema in the file of `--schema`.
+///
+/// # Errors
+/// [`Failure::Usage`] for a file that is no JSON object.
+fn schema_of(path: &Path) -> Result<Map<String, Value>> {
+    match read_schema(path)? {
+        Value::Object(schema) => Ok(schema),
+        _ => Err(Failure::Usage(format!(
+            "--schema {}: a schema is a JSON object",
+            path.display()
+        ))),
+    }
+}
+
+fn greedy() -> SamplingParams {
+    SamplingParams {
+        temperature: 0.0,
+        ..SamplingParams::default()
+    }
+}
+
 /// A loaded model and the lengths to measure.
 struct Bench<'a> {
     loaded: &'a Loaded,
@@ -280,19 +322,81 @@ impl Bench<'_> {
     }
 
     fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
-        let prompt = Prompt::Tokens(tokens.to_vec());
-        let n_generate = self.args.generate_tokens;
-        let params = GenerationParams {
-            sampling: SamplingParams {
-                temperature: 0.0,
-                logit_bias,
-                ..SamplingParams::default()
+        self.send(
+            tokens,
+            GenerationParams {
+                sampling: SamplingParams {
+                    logit_bias,
+                    ..greedy()
+                },
+                max_tokens: Some(self.args.generate_tokens),
+                ignore_end_of_text: true,
+                speculate: self.args.speculation,
+                ..GenerationParams::default()
             },
-            max_tokens: Some(n_generate),
-            ignore_end_of_text: true,
-            speculate: self.args.speculation,
-            ..GenerationParams::default()
-        };
+        )
+    }
+
+    /// Measures pairs of responses of as many tokens, with the schema and without it, without the
+    /// warm-up. Each run has a schema that is new to the engine, so the time to the first token contains
+    /// its compilation. The token table, which a model needs once, is built in the warm-up.
+    fn measure_schema(
+        &mut self,
+        schema: &Map<String, Value>,
+        progress: &Progress,
+    ) -> Result<SchemaCost> {
+        let (n_warmup, n_runs) = (self.args.warmup, self.args.runs);
+        let mut pairs = Vec::new();
+        for index in 0..n_warmup + n_runs {
+            progress.show(&match index.checked_sub(n_warmup) {
+                None => format!("schema: warm-up {}", index + 1),
+                Some(run) => format!("schema: run {} of {n_runs}", run + 1),
+            });
+            let mut schema = schema.clone();
+            schema.insert("$comment".to_owned(), format!("run {index}").into());
+            let constraint = Constraint::on_response(Grammar::JsonSchema(Value::Object(schema)));
+            let held = self.generate_under(Some(constraint), self.args.generate_tokens)?;
+            let free = self.generate_under(None, held.generated_tokens)?;
+            if index >= n_warmup {
+                pairs.push(Pair::new(&held, &free).ok_or_else(|| {
+                    Failure::Failed(format!(
+                        "a response under this schema has only {} tokens, which is too short to \
+                         measure; choose a schema with more required properties",
+                        held.generated_tokens
+                    ))
+                })?);
+            }
+        }
+        Ok(SchemaCost::new(&self.loaded.info, self.n_prompt, pairs))
+    }
+
+    /// Generates at most `n_generate` tokens after a new prompt: exactly as many without a constraint,
+    /// else until the response is complete.
+    fn generate_under(
+        &mut self,
+        constraint: Option<Constraint>,
+        n_generate: usize,
+    ) -> Result<Stats> {
+        let prompt = self.next_prompt();
+        self.send(
+            &prompt,
+            GenerationParams {
+                sampling: SamplingParams {
+                    // With a seed, nothing is guessed but the text that the schema forces.
+                    seed: (!self.args.speculation).then_some(0),
+                    ..greedy()
+                },
+                max_tokens: Some(n_generate),
+                ignore_end_of_text: constraint.is_none(),
+                constraint,
+                ..GenerationParams::default()
+            },
+        )
+    }
+
+    fn send(&self, tokens: &[u32], params: GenerationParams) -> Result<Stats> {
+        let prompt = Prompt::Tokens(tokens.to_vec());
+        let n_generate = params.max_tokens.unwrap_or_default();
         let request = self.loaded.request(prompt, Truncation::Disabled, params);
         let completion = self.client.send(&request, &mut |_| Ok(()))?;
         let (reason, stats) = completion.finished()?;

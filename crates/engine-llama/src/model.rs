@@ -177,12 +177,7 @@ impl LoadedModel for LlamaModel {
         let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
         let table = || Ok(text::token_table(self.model.vocab()));
-        let constraint = self.constraints.compile(
-            prompt.constraint(params)?,
-            prompt.starts_in_reasoning,
-            !prompt.continues_message,
-            table,
-        )?;
+        let constraint = prompt.compile_constraint(params, &mut self.constraints, table)?;
         let session_prompt = SessionPrompt {
             tokens: &prompt.tokens,
             conversation: params.conversation,

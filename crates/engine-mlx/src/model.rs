@@ -190,12 +190,7 @@ impl LoadedModel for MlxModel {
             let end_tokens = self.end_tokens.clone();
             self.tokenizer.token_table(info.vocab_size, end_tokens)
         };
-        let constraint = self.constraints.compile(
-            prompt.constraint(params)?,
-            prompt.starts_in_reasoning,
-            !prompt.continues_message,
-            table,
-        )?;
+        let constraint = prompt.compile_constraint(params, &mut self.constraints, table)?;
         let check = constraint.check();
         let options = ResponseOptions {
             sampler,

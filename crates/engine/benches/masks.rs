@@ -6,7 +6,9 @@
 //! `… --bench masks -- FOLDER`; 500 of its files are taken.
 //!
 //! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
-//! `first` is the time until the first token can be drawn, `mask` that of each later token.
+//! `first` is the time until the first token can be drawn, `mask` that of each later token. `33 tools` is
+//! the time until the first token of a response that may call one of 33 tools, with these schemas. Texts
+//! that are valid and cannot be written, and the opposite, are counted.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,19 +20,21 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use transom_engine::test_support::{start_constraint, starter_tokens};
 use transom_engine::{
-    Constraint, Constraints, Grammar, ResponseConstraint, TokenTable, TokenText, Tokenizer,
+    ChatPrompt, ChatTemplate, Constraint, Constraints, Grammar, Message, PreparedTools,
+    ResponseConstraint, TokenTable, TokenText, Tokenizer,
 };
 
 const MAX_FILES: usize = 500;
 const LARGE: usize = 200_000;
+const N_TOOLS: usize = 33;
 
-/// A schema and texts that are valid under it.
+/// A schema, and texts with whether they are valid under it.
 struct Case {
     schema: Value,
-    texts: Vec<String>,
+    texts: Vec<(bool, String)>,
 }
 
 fn main() {
@@ -49,6 +53,7 @@ fn main() {
     let large = enlarged(&small);
     for table in [small, large] {
         measure(&cases, &tokenizer, &table);
+        measure_tools(&cases, &table);
     }
 }
 
@@ -59,9 +64,10 @@ fn of_tests() -> Vec<Case> {
     let case = |line: &str| {
         let mut value: Value = serde_json::from_str(line).unwrap();
         let tests = value["tests"].as_array().unwrap().iter();
-        let valid = tests.filter(|test| test[0] == true);
         Case {
-            texts: valid.map(|test| test[2].to_string()).collect(),
+            texts: tests
+                .map(|test| (test[0] == true, test[2].to_string()))
+                .collect(),
             schema: value["schema"].take(),
         }
     };
@@ -76,9 +82,10 @@ fn of_mask_bench(folder: &Path) -> Vec<Case> {
     let case = |path: &PathBuf| {
         let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let tests = value["tests"].as_array().unwrap().iter();
-        let valid = tests.filter(|test| test["valid"] == true);
         Case {
-            texts: valid.map(|test| test["data"].to_string()).collect(),
+            texts: tests
+                .map(|test| (test["valid"] == true, test["data"].to_string()))
+                .collect(),
             schema: value["schema"].take(),
         }
     };
@@ -115,6 +122,7 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
     let _ = start(&mut constraints, &warm, table);
     let (mut first, mut masks) = (Vec::new(), Vec::new());
     let mut n_refused = 0;
+    let mut wrong = [0; 2];
     for case in cases {
         let constraint = Constraint::on_answer(Grammar::JsonSchema(case.schema.clone()));
         let began = Instant::now();
@@ -123,19 +131,29 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
             continue;
         }
         first.push(began.elapsed());
-        for text in &case.texts {
+        for (is_valid, text) in &case.texts {
             let mut response = start(&mut constraints, &constraint, table).unwrap();
+            let mut is_written = true;
             for token in tokenizer.encode(text, false).unwrap() {
                 let began = Instant::now();
                 let mask = response.mask().ok().flatten();
                 let is_allowed = mask.is_some_and(|mask| mask.allows(token));
-                masks.push(began.elapsed());
-                if !is_allowed || response.accept(token).is_err() || response.is_complete() {
+                masks.extend(is_valid.then(|| began.elapsed()));
+                is_written = is_allowed && !response.is_complete();
+                if !is_written || response.accept(token).is_err() {
                     break;
                 }
             }
+            let may_end = |response: &mut ResponseConstraint| {
+                let mask = response.mask().ok().flatten();
+                mask.is_some_and(|mask| mask.allows(table.end_tokens[0]))
+            };
+            is_written = is_written && (response.is_complete() || may_end(&mut response));
+            wrong[usize::from(*is_valid)] += usize::from(is_written != *is_valid);
         }
     }
+    let [accepted, refused] = wrong;
+    println!("{refused} valid texts cannot be written, {accepted} can that are not valid");
     for (what, mut times) in [("first", first), ("mask", masks)] {
         times.sort_unstable();
         let us = |time: Duration| time.as_secs_f64() * 1e6;
@@ -150,6 +168,47 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
             at(0.99),
             at(1.0),
         );
+    }
+}
+
+/// Prints the time until the first token of responses that may call one of [`N_TOOLS`] tools.
+fn measure_tools(cases: &[Case], table: &TokenTable) {
+    let control = ["<|im_end|>"].into_iter().collect();
+    let template = ChatTemplate::new("{{ messages[0].content }}", [("", "")], control).unwrap();
+    let is_object = |case: &&Case| case.schema["type"] == "object";
+    let schemas: Vec<&Value> = cases
+        .iter()
+        .filter(is_object)
+        .map(|case| &case.schema)
+        .collect();
+    let mut constraints = Constraints::default();
+    let _ = start(
+        &mut constraints,
+        &Constraint::on_answer(Grammar::JsonObject),
+        table,
+    );
+    let mut times: Vec<Duration> = Vec::new();
+    for schemas in schemas.chunks_exact(N_TOOLS) {
+        let tool = |(index, schema): (usize, &&Value)| json!({ "name": format!("tool_{index}"), "parameters": schema });
+        let chat = ChatPrompt {
+            messages: vec![Message::user("Hello")],
+            tools: schemas.iter().enumerate().map(tool).collect(),
+            ..ChatPrompt::default()
+        };
+        let began = Instant::now();
+        let tools = PreparedTools::new(&template, &chat, |_| None)
+            .unwrap()
+            .unwrap();
+        let constraint = tools.constraint().unwrap();
+        if let Some(mut response) = start(&mut constraints, constraint, table) {
+            let _ = response.mask();
+            times.push(began.elapsed());
+        }
+    }
+    times.sort_unstable();
+    if let Some(median) = times.get(times.len() / 2) {
+        let (n, max) = (times.len(), times[times.len() - 1]);
+        println!("{N_TOOLS} tools: {median:.1?} to the first token, at most {max:.1?}, {n} times");
     }
 }
 

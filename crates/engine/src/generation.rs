@@ -11,7 +11,7 @@ mod response_text;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use crate::constraint::Constraint;
+use crate::constraint::{Constraint, Constraints, ResponseConstraint, TokenTable};
 use crate::contract::{LoadedModel, TokenSink};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats};
@@ -145,7 +145,7 @@ impl PreparedPrompt {
     /// # Errors
     /// [`EngineError::InvalidParameter`] if the request has both a constraint and tools: a call would
     /// not match the constraint.
-    pub fn constraint<'a>(
+    fn constraint<'a>(
         &'a self,
         params: &'a GenerationParams,
     ) -> Result<Option<&'a Constraint>, EngineError> {
@@ -158,6 +158,22 @@ impl PreparedPrompt {
                 Err(error)
             }
         }
+    }
+
+    /// Begins to compile [`Self::constraint`], so that it is ready when the prompt is processed. `table`
+    /// returns the tokens of the model; it is called for the first constraint of the model only.
+    ///
+    /// # Errors
+    /// Those of [`Self::constraint`] and of [`Constraints::compile`].
+    pub fn compile_constraint(
+        &self,
+        params: &GenerationParams,
+        constraints: &mut Constraints,
+        table: impl FnOnce() -> Result<TokenTable, EngineError>,
+    ) -> Result<ResponseConstraint, EngineError> {
+        let constraint = self.constraint(params)?;
+        let is_text_start = !self.continues_message;
+        constraints.compile(constraint, self.starts_in_reasoning, is_text_start, table)
     }
 }
 

@@ -136,7 +136,7 @@ impl SummaryText {
     }
 }
 
-fn named<'a>(name: &'a str, text: &'a str) -> Attachment<'a> {
+pub(crate) fn named<'a>(name: &'a str, text: &'a str) -> Attachment<'a> {
     Attachment {
         name: Some(name),
         text,
@@ -177,7 +177,7 @@ fn max_length(lengths: impl Iterator<Item = usize>, max_bytes: usize) -> usize {
 
 /// Leaves out the middle of a text that is longer than `max_bytes`, because the beginning and the end
 /// say more.
-fn shortened(text: &str, max_bytes: usize) -> Cow<'_, str> {
+pub(crate) fn shortened(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }

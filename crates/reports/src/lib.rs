@@ -12,6 +12,7 @@ mod limits;
 pub mod model_files;
 pub mod model_lists;
 pub mod recommendations;
+pub mod schema_cost;
 pub mod speed;
 pub mod status;
 mod status_text;

@@ -149,18 +149,13 @@ impl SpeedReport {
 
     /// Returns the rows of this prompt length.
     pub fn table(&self, layout: Layout) -> String {
-        let table = Table::new([
-            words("TEST", |cells: &[String; 3]| cells[0].clone()),
-            numbers("MEDIAN", "", |cells| cells[1].clone()),
-            numbers("MIN – MAX", "from ", |cells| cells[2].clone()),
-        ]);
         let (pp, tg) = (self.prompt_tokens, self.generate_tokens);
         let spread =
             |value: fn(&Run) -> Option<f64>| [&self.median, &self.min, &self.max].map(value);
         let prefill = spread(|run| run.prefill_tokens_per_second);
         let decode = spread(|run| run.decode_tokens_per_second);
         let ttft = spread(|run| Some(run.ttft_seconds * 1e3));
-        let table = table.with(&[
+        let table = table().with(&[
             cells(format!("pp{pp}"), "tok/s", prefill),
             cells(format!("tg{tg}"), "tok/s", decode),
             cells("ttft".to_owned(), "ms", ttft),
@@ -209,8 +204,21 @@ pub fn heading(setup: &SpeedSetup<'_>) -> String {
     lines.collect::<String>() + "\n"
 }
 
+/// Returns an empty table of measurements, whose rows are [`cells`].
+pub(crate) fn table() -> Table<[String; 3]> {
+    Table::new([
+        words("TEST", |cells: &[String; 3]| cells[0].clone()),
+        numbers("MEDIAN", "", |cells| cells[1].clone()),
+        numbers("MIN – MAX", "from ", |cells| cells[2].clone()),
+    ])
+}
+
 /// Returns the cells of one measurement from its median, minimum and maximum.
-fn cells(label: String, unit: &str, [median, min, max]: [Option<f64>; 3]) -> [String; 3] {
+pub(crate) fn cells(
+    label: String,
+    unit: &str,
+    [median, min, max]: [Option<f64>; 3],
+) -> [String; 3] {
     let rate = |value: Option<f64>| value.map(rate_text);
     match (rate(median), rate(min), rate(max)) {
         (Some(median), Some(min), Some(max)) => {
@@ -240,14 +248,14 @@ fn pick(runs: &[Run], choose: impl Fn(&[f64]) -> Option<f64>) -> Run {
     }
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// Returns the middle value, or the mean of the two in the middle.
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {
         return values.get(middle).copied();

@@ -207,7 +207,7 @@ impl Generation {
     /// Known once the model is loaded.
     pub(crate) fn sampling(&self) -> Option<SamplingParams> {
         let info = self.info.as_ref()?;
-        Some(self.job.params.sampling(&info.recommended_sampling, 0))
+        Some(self.job.sampling(info, 0))
     }
 
     async fn advance(&mut self) -> Result<Option<Event>, ApiError> {

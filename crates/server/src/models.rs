@@ -2,15 +2,19 @@
 //!
 //! Rule: a name is the name of an installed model, never a path or an address, and nothing is
 //! downloaded because of a name. Names that this server gives out contain no path either.
+//!
+//! A name such as `transom/code` is that of a route instead. It names no model, so it takes one that is
+//! loaded, else the default one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
-use transom_engine::{Limits, ModelInfo};
+use transom_engine::{Limits, ModelInfo, Prompt, Route};
 use transom_library::{InstalledModel, Library, LoadSettings, default_thinking, is_path};
-use transom_supervisor::{ModelSpec, Status};
+use transom_supervisor::status::PhaseStatus;
+use transom_supervisor::{ModelRole, ModelSpec, Status};
 
 use crate::error::ApiError;
 
@@ -22,6 +26,9 @@ const SNAPSHOT_TIME: Duration = Duration::from_secs(5);
 
 /// What some servers append to a name.
 const LATEST: &str = ":latest";
+
+/// What begins the name of a route.
+const ROUTE: &str = "transom/";
 
 /// Finds installed models by name.
 pub(crate) struct Models {
@@ -38,6 +45,8 @@ pub(crate) struct Model {
     pub(crate) library: Arc<Library>,
     pub(crate) settings: LoadSettings,
     pub(crate) spec: ModelSpec,
+    /// What the name asks for; [`Route::Chat`] for the name of a model.
+    pub(crate) route: Route,
 }
 
 /// An installed model in a list.
@@ -78,6 +87,17 @@ impl ListedModel {
     }
 }
 
+impl Model {
+    /// Adds the instructions of the route to a conversation. A prompt of text has no roles, and stays as it
+    /// is.
+    pub(crate) fn routed(&self, mut prompt: Prompt) -> Prompt {
+        if let Prompt::Chat(chat) = &mut prompt {
+            self.route.settings().apply(chat);
+        }
+        prompt
+    }
+}
+
 impl Models {
     pub(crate) fn new(open: LibrarySource) -> Self {
         Self {
@@ -86,12 +106,30 @@ impl Models {
         }
     }
 
-    /// Returns the model with this name that generates text, to be loaded with these settings.
+    /// Returns the model with this name that generates text, to be loaded with these settings. `loaded`
+    /// is the id of a loaded model, which the name of a route takes.
     ///
     /// # Errors
     /// No installed model has this name, or it makes embedding vectors.
-    pub(crate) async fn find(&self, name: &str, settings: LoadSettings) -> Result<Model, ApiError> {
-        let model = self.find_any(name, settings).await?;
+    pub(crate) async fn find(
+        &self,
+        name: &str,
+        loaded: Option<&str>,
+        settings: LoadSettings,
+    ) -> Result<Model, ApiError> {
+        let model = match route_of(name) {
+            None => self.find_any(name, settings).await?,
+            Some(route) => {
+                let loaded = loaded.map(str::to_owned);
+                let find = move |library: &Arc<Library>| {
+                    let of_loaded = |id: &String| named(library, id).cloned();
+                    let model = loaded.as_ref().and_then(of_loaded);
+                    model.or_else(|| library.default_model())
+                };
+                let model = self.search(name, with_spec(find, settings)).await?;
+                Model { route, ..model }
+            }
+        };
         match model.library.is_embedder(&model.installed) {
             false => Ok(model),
             true => Err(wrong_kind(format!(
@@ -136,17 +174,8 @@ impl Models {
         settings: LoadSettings,
     ) -> Result<Model, ApiError> {
         let wanted = name.to_owned();
-        self.search(name, move |library| {
-            let installed = named(library, &wanted)?.clone();
-            Some(Model {
-                name: public_name(library, &installed)?,
-                spec: library.spec(&installed, &settings),
-                installed,
-                library: library.clone(),
-                settings,
-            })
-        })
-        .await
+        let find = move |library: &Arc<Library>| named(library, &wanted).cloned();
+        self.search(name, with_spec(find, settings)).await
     }
 
     /// Returns the entry of the model with this name.
@@ -224,6 +253,42 @@ pub(crate) fn context_length(model: &ListedModel, loaded: Option<&ModelInfo>) ->
     let default = Limits::default().context_length as u64;
     let of_load = || model.trained_context.unwrap_or(default).min(default);
     loaded.map_or_else(of_load, |info| info.context_length as u64)
+}
+
+/// Returns the id of a loaded model that generates text.
+pub(crate) fn loaded_chat_model(status: &Status) -> Option<&str> {
+    let mut models = status.models.iter();
+    let loaded = models.find(|model| {
+        let is_loaded = matches!(
+            model.phase,
+            PhaseStatus::Ready | PhaseStatus::Generating { .. }
+        );
+        is_loaded && model.role == ModelRole::Chat
+    });
+    loaded.map(|model| &*model.id)
+}
+
+/// Returns the route that a name asks for: `transom/code`.
+fn route_of(name: &str) -> Option<Route> {
+    Route::named(name.strip_prefix(ROUTE)?)
+}
+
+/// Returns what finds a model with all that a request needs of it.
+fn with_spec(
+    find: impl Fn(&Arc<Library>) -> Option<InstalledModel> + Clone,
+    settings: LoadSettings,
+) -> impl Fn(&Arc<Library>) -> Option<Model> + Clone {
+    move |library| {
+        let installed = find(library)?;
+        Some(Model {
+            name: public_name(library, &installed)?,
+            spec: library.spec(&installed, &settings),
+            installed,
+            library: library.clone(),
+            settings,
+            route: Route::Chat,
+        })
+    }
 }
 
 /// Returns the information about a model if it is loaded.

@@ -3,12 +3,14 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
+use transom_library::LoadSettings;
 use transom_supervisor::Handle;
 
 use crate::access::Access;
 use crate::activity::{Activity, ActivityLog};
+use crate::error::ApiError;
 use crate::metrics::Metrics;
-use crate::models::{LibrarySource, Models};
+use crate::models::{LibrarySource, Model, Models, loaded_chat_model};
 
 /// What the server needs to know at its start.
 pub struct ServerOptions {
@@ -109,6 +111,20 @@ impl ServerState {
 
     pub(crate) fn models(&self) -> &Models {
         &self.models
+    }
+
+    /// Returns the model that a request names, to be loaded with these settings.
+    ///
+    /// # Errors
+    /// No installed model has this name, or it makes embedding vectors.
+    pub(crate) async fn find_model(
+        &self,
+        name: &str,
+        settings: LoadSettings,
+    ) -> Result<Model, ApiError> {
+        let status = self.supervisor().status().borrow().clone();
+        let loaded = loaded_chat_model(&status);
+        self.models.find(name, loaded, settings).await
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

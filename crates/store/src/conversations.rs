@@ -82,6 +82,33 @@ impl Store {
         })
     }
 
+    /// Sets a title that a model wrote, if the title is still `derived`. Returns true if it did.
+    pub fn set_written_title(
+        &self,
+        id: ConversationId,
+        derived: &str,
+        title: &str,
+    ) -> Result<bool, StoreError> {
+        self.write(Flush::Later, |tx| {
+            let is_derived = find(tx, id)?.title == derived;
+            if is_derived {
+                set_title(tx, id, title)?;
+                let sql = "UPDATE conversation SET is_title_written = 1 WHERE id = ?1";
+                execute(tx, sql, [id.0])?;
+            }
+            Ok(is_derived)
+        })
+    }
+
+    /// Returns true if a model wrote the title, from the first question.
+    pub fn has_written_title(&self, id: ConversationId) -> Result<bool, StoreError> {
+        self.read(|tx| {
+            let sql = "SELECT is_title_written FROM conversation WHERE id = ?1";
+            let found = query_one(tx, sql, [id.0], |row| row.get(0))?;
+            found.ok_or(StoreError::NoConversation(id))
+        })
+    }
+
     /// Pins a conversation to the top of the list, or unpins it.
     pub fn pin(&self, id: ConversationId, is_pinned: bool) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
@@ -143,6 +170,6 @@ fn set_title(tx: &Transaction<'_>, id: ConversationId, title: &str) -> Result<()
     }
     search_index::change_title(tx, Change::Remove, id, &old)?;
     search_index::change_title(tx, Change::Add, id, title)?;
-    let sql = "UPDATE conversation SET title = ?2 WHERE id = ?1";
+    let sql = "UPDATE conversation SET title = ?2, is_title_written = 0 WHERE id = ?1";
     execute(tx, sql, (id.0, title)).map(drop)
 }

@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     THINKING_AND_OVERFLOW,
     SUMMARIES,
     ARCHIVE,
+    WRITTEN_TITLES,
 ];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
@@ -120,6 +121,12 @@ ALTER TABLE body ADD COLUMN summary TEXT;
 const ARCHIVE: &str = "
 ALTER TABLE conversation ADD COLUMN is_archived INTEGER NOT NULL DEFAULT 0
     CHECK (is_archived IN (0, 1));
+";
+
+/// `is_title_written` is 1 if a model wrote the title, from the first question. A person's title and one
+/// that is derived from a question have 0.
+const WRITTEN_TITLES: &str = "
+ALTER TABLE conversation ADD COLUMN is_title_written INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Returns the schema version of an opened file; 0 for an empty one.

@@ -248,7 +248,7 @@ impl WorkerTask {
         self.n_tokens = newest.map_or(0, |newest| newest.n_tokens);
         self.saved = saved;
         self.report(Report::Loaded {
-            info: Box::new(context::info(source, limits)),
+            info: Box::new(context::info(source, limits, &self.script)),
             memory: self.memory(),
             footprint: Some(LoadFootprint {
                 before_bytes: EMPTY_BYTES,

@@ -303,13 +303,16 @@ async fn with_store_of<T: Send + 'static>(
     called.await
 }
 
-/// Deletes a question with its responses. If the title is the beginning of the question, the next
+/// Deletes a question with its responses. If the title comes from the question, the next
 /// question replaces it, so that no deleted text stays in it.
 fn delete_with_title(store: &Store, question: &Message) -> Result<(), StoreError> {
     let title_of = |message: &Message| title(&message.text, &message.attachment);
     let (id, versions) = (question.conversation, store.messages(&question.siblings)?);
     let old = store.conversation(id)?.title;
-    let is_title_deleted = versions.iter().any(|version| title_of(version) == old);
+    let is_derived = versions.iter().any(|version| title_of(version) == old);
+    // A model wrote it from the first question.
+    let is_title_deleted =
+        is_derived || question.parent.is_none() && store.has_written_title(id)?;
     if is_title_deleted {
         store.rename(id, "")?;
     }
@@ -364,6 +367,20 @@ mod tests {
             title("What is a haiku?", "")
         );
 
+        // A title that a model wrote goes with the first question, too.
+        let old = title("What is a haiku?", "");
+        let third = ask(Some(second), "What is a sonnet?");
+        assert!(store.set_written_title(id, &old, "Short poems").unwrap());
+        delete_with_title(&store, &store.message(third).unwrap()).unwrap();
+        assert_eq!(store.conversation(id).unwrap().title, "Short poems");
+        let fourth = ask(Some(second), "What is an ode?");
+        delete_with_title(&store, &store.message(second).unwrap()).unwrap();
+        assert_eq!(
+            store.conversation(id).unwrap().title,
+            title("What is an ode?", "")
+        );
+
+        let second = fourth;
         store.rename(id, "Poems").unwrap();
         delete_with_title(&store, &store.message(second).unwrap()).unwrap();
         assert_eq!(store.conversation(id).unwrap().title, "Poems");

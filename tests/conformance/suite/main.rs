@@ -79,6 +79,7 @@ conformance! {
     constraints:
         every_constrained_response_is_valid
         every_finished_answer_of_the_starter_is_valid
+        a_title_is_one_short_line_whatever_the_model_writes
         a_constraint_survives_reasoning_drafts_cached_text_and_a_stop
         forced_and_drafted_tokens_change_no_constrained_response
         the_constraint_begins_after_the_reasoning

@@ -10,8 +10,8 @@ const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
 const RESERVED_TOKENS = 1024;
 
-/** Routes whose requests contain only their own message, so their counts say nothing of the rest. */
-const WITHOUT_HISTORY: readonly Route[] = ["rewrite", "translate"];
+/** Routes whose requests contain little or nothing but their own message, so their counts say nothing of the rest. */
+const WITHOUT_HISTORY: readonly Route[] = ["summarize", "rewrite", "translate", "question", "extract"];
 
 /** Returns true if the request of a message with this route contains the messages before it. */
 export function hasHistory(route: Route): boolean {

@@ -161,6 +161,13 @@ fn requests_beside_texts(text: &str) -> Vec<&str> {
     first.into_iter().chain(last).collect()
 }
 
+/// Returns true if the words of a message on this route are, or contain, the text to work on. Few words
+/// that ask for it themselves, such as "into German", do not; neither does a question.
+pub(super) fn is_worked_on(words: &str, route: Route) -> bool {
+    let is_request = || scores(words, SelectionKind::None, true).of(route) > 0;
+    route != Route::Question && (is_a_text(words) || !words.trim().is_empty() && !is_request())
+}
+
 /// Returns true if a text is long enough to work on. Chinese and Japanese need fewer characters.
 fn is_a_text(text: &str) -> bool {
     let text = text.trim();
@@ -181,6 +188,11 @@ impl Scores {
         } else if let Some(at) = TASKS.iter().position(|&task| task == route) {
             self.tasks[at] += weight;
         }
+    }
+
+    fn of(&self, route: Route) -> i32 {
+        let at = TASKS.iter().position(|&task| task == route);
+        at.map_or(0, |at| self.tasks[at])
     }
 
     /// Removes the routes for which `is_possible` returns false.

@@ -23,7 +23,9 @@ use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::ending::{self, to_u32};
 use crate::markdown::RenderInterval;
-use crate::request::{dropped_before, messages_in_turns, routed_request, summary_of};
+use crate::request::{
+    dropped_before, has_all_history, messages_in_turns, routed_request, summary_of,
+};
 use crate::routing::{Route, route_of};
 use crate::update::{AnswerStats, EndingView, Stage};
 
@@ -112,10 +114,10 @@ impl AnswerTask {
         if self.should_retry(&outcome) && self.wait_for_new_handle().await {
             outcome = self.ask(path, n_dropped).await;
         }
-        let has_history = self.route.settings().history;
+        let has_history = has_all_history(path, self.route);
         match outcome {
             Outcome::Finished { reason, stats } => {
-                // A request without history leaves out nothing that the next one has to.
+                // What a request with less history leaves out is in the next one.
                 let n_more = match has_history {
                     true => messages_in_turns(&path[n_dropped..], self.dropped_turns),
                     false => 0,
@@ -201,7 +203,7 @@ impl AnswerTask {
         let overflow = self.options.conversation.overflow;
         let mut settings = self.options.settings.clone();
         if overflow == Overflow::Summarize
-            && self.route.settings().history
+            && has_all_history(path, self.route)
             && let Some((_, summary)) = summary_of(path, n_dropped)
         {
             let system_prompt = with_summary(settings.system_prompt.as_deref(), summary);

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use transom_store::{ConversationId, Message, MessageId, Store, Timestamp};
-use transom_supervisor::Handle;
+use transom_supervisor::{Handle, ModelSpec};
 
 use super::answer_task::{AnswerTask, RunningAnswer};
 use super::answer_writer::{AnswerStorage, AnswerWriter};
 use super::summary_task::{SummaryEntry, summarize_dropped};
+use super::title_task::write_title;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::failure::Failure;
 use crate::routing::Route;
@@ -29,6 +30,10 @@ pub(super) struct Shared {
     pub(super) active: Mutex<ActiveTurns>,
     /// Summaries that are being written or could not be written, by their last message.
     pub(super) summaries: Mutex<BTreeMap<MessageId, SummaryEntry>>,
+    /// Titles that are being written. Notifying one stops it.
+    pub(super) titles: Mutex<BTreeMap<ConversationId, Arc<Notify>>>,
+    /// The models that responses were asked of since this program started, by id.
+    pub(super) known_models: Mutex<BTreeMap<String, ModelSpec>>,
     /// The routes that the user chose for questions since this program started.
     pub(super) chosen_routes: Mutex<BTreeMap<MessageId, Route>>,
     /// Notified whenever a response starts, ends or is saved.
@@ -100,6 +105,9 @@ async fn write_answer(
     (shared.listener)(TurnEvent::ConversationChanged {
         id: entry.conversation,
     });
+    if ending == EndingView::Stop && !options.is_private {
+        write_title(&shared, &path);
+    }
     summarize_dropped(&shared, path, stats.as_ref(), options);
     if !is_saved {
         task.retry_finish(&ending, stats).await;
@@ -116,6 +124,15 @@ impl Shared {
     pub(super) fn summaries(&self) -> MutexGuard<'_, BTreeMap<MessageId, SummaryEntry>> {
         let summaries = self.summaries.lock();
         summaries.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn titles(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Arc<Notify>>> {
+        self.titles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn known_models(&self) -> MutexGuard<'_, BTreeMap<String, ModelSpec>> {
+        let known = self.known_models.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn chosen_routes(&self) -> MutexGuard<'_, BTreeMap<MessageId, Route>> {

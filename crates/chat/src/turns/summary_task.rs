@@ -1,8 +1,8 @@
 //! Summaries of dropped messages: written by the model after a response or at the user's request, and
 //! changed by the user.
 //!
-//! Rule: a summary never delays a message. As soon as there is another request, it is canceled
-//! without an error, and written after the next response instead.
+//! Rule: a summary never delays a message ([`background`]). One that was canceled for that is no error,
+//! and is written after the next response instead.
 //!
 //! Rule: a summary is stored only if no message that it covers has changed meanwhile. Its entry is
 //! removed before such a change, and stays locked while the summary is stored.
@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use transom_engine::{EngineError, FinishReason, summary};
 use transom_store::{ConversationId, Message, MessageId, Overflow, StoreError};
 use transom_supervisor::{
-    ClientId, Handle, ModelRequest, Outcome, RequestError, ResponseEvent, WhenBlocked, Work,
+    Class, ClientId, Handle, ModelRequest, ModelSpec, Outcome, RequestError, WhenBlocked, Work,
 };
 
 use super::shared::Shared;
-use super::{TurnEvent, TurnOptions, Turns, other, storage};
+use super::{TurnEvent, TurnOptions, Turns, background, other, storage};
 use crate::ending;
 use crate::failure::Failure;
 use crate::markdown;
@@ -105,9 +105,16 @@ impl Turns {
         Ok(views)
     }
 
-    /// Stops writing summaries of a conversation, or of all conversations, and forgets failed ones.
-    /// Call this before messages of the conversation are changed or deleted.
+    /// Stops writing summaries and the title of a conversation, or of all conversations, and forgets
+    /// summaries that failed. Call this before messages of the conversation are changed or deleted.
     pub fn stop_summaries(&self, conversation: Option<ConversationId>) {
+        self.shared.titles().retain(|id, stop| {
+            let is_kept = conversation.is_some_and(|changed| changed != *id);
+            if !is_kept {
+                stop.notify_one();
+            }
+            is_kept
+        });
         self.shared.summaries().retain(|_, entry| {
             let is_kept = conversation.is_some_and(|id| id != entry.conversation);
             if !is_kept && let SummaryState::Writing(stop) = &entry.state {
@@ -213,7 +220,9 @@ impl SummaryTask {
     /// Returns the summary; `None` if it was stopped.
     async fn write(&self, path: &[Message]) -> Result<Option<String>, Failure> {
         let handle = self.shared.handles.borrow().clone();
-        let (outcome, _) = self.send(&handle, Work::Load).await;
+        let small = self.shared.small_model(&handle.status().borrow());
+        let model = small.map_or_else(|| self.options.model.clone(), |(model, _)| model);
+        let (outcome, _) = self.send(&handle, &model, Work::Load).await;
         let info = match outcome {
             Outcome::Loaded { info } => info,
             Outcome::Finished { .. } => return Ok(None),
@@ -231,7 +240,7 @@ impl SummaryTask {
         while self.is_wanted() {
             let mut request = Box::new(summary_request(path, &info, max_bytes));
             request.params.is_private = self.options.is_private;
-            let (outcome, text) = self.send(&handle, Work::Generate(request)).await;
+            let (outcome, text) = self.send(&handle, &model, Work::Generate(request)).await;
             match outcome {
                 // The estimate of its tokens was too low.
                 Outcome::Failed {
@@ -268,48 +277,27 @@ impl SummaryTask {
         }
     }
 
-    /// Sends a request, and returns its end and its text. Cancels it when it is stopped, when the
-    /// summary is long enough, and when another request waits for it or runs beside it.
-    async fn send(&self, handle: &Handle, work: Work) -> (Outcome, summary::SummaryText) {
-        let mut response = handle.submit(ModelRequest {
+    /// Sends a request, and returns its end and its text. Cancels it when the summary is long enough.
+    async fn send(
+        &self,
+        handle: &Handle,
+        model: &ModelSpec,
+        work: Work,
+    ) -> (Outcome, summary::SummaryText) {
+        let request = ModelRequest {
             over_budget: self.options.over_budget,
             when_blocked: self.when_blocked,
-            ..ModelRequest::new(ClientId::app(), self.options.model.clone(), work)
-        });
-        let (id, canceller) = (response.id(), response.cancel_handle());
-        let mut status = handle.status();
+            class: match self.when_blocked {
+                WhenBlocked::Refuse => Class::Background,
+                // Someone asked for it.
+                WhenBlocked::Wait => Class::Interactive,
+            },
+            ..ModelRequest::new(ClientId::app(), model.clone(), work)
+        };
         let mut text = summary::SummaryText::default();
-        let mut has_begun = false;
-        loop {
-            tokio::select! {
-                biased;
-                () = self.stop.notified() => canceller.cancel(),
-                event = response.next() => match event {
-                    Some(ResponseEvent::Ended { outcome }) => return (outcome, text),
-                    Some(ResponseEvent::Token { event }) => {
-                        has_begun = true;
-                        if !text.push(&event) {
-                            canceller.cancel();
-                        }
-                    }
-                    Some(
-                        ResponseEvent::Queued { .. }
-                        | ResponseEvent::Loading { .. }
-                        | ResponseEvent::Embedded { .. },
-                    ) => {}
-                    None => {
-                        let error = RequestError::Quitting;
-                        return (Outcome::Failed { error }, text);
-                    }
-                },
-                Ok(()) = status.changed(), if has_begun => {}
-            }
-            let status = status.borrow_and_update().clone();
-            let mut requests = status.queue.iter().chain(&status.running);
-            if has_begun && requests.any(|other| other.request_id != id) {
-                canceller.cancel();
-            }
-        }
+        let mut push = |event: &_| text.push(event);
+        let outcome = background::send(handle, request, &self.stop, &mut push).await;
+        (outcome, text)
     }
 
     /// Stores the summary or why it failed.

@@ -7,6 +7,7 @@ mod live_answers;
 mod requests;
 mod saving;
 mod summaries;
+mod titles;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

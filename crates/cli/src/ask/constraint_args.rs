@@ -120,7 +120,11 @@ impl Expected {
     }
 }
 
-fn read_schema(path: &Path) -> Result<serde_json::Value> {
+/// Reads the file of `--schema`.
+///
+/// # Errors
+/// [`Failure::Usage`] for a file that cannot be read or is no JSON.
+pub(crate) fn read_schema(path: &Path) -> Result<serde_json::Value> {
     let failed = |error: String| {
         let path = path.display();
         Failure::Usage(format!("--schema {path}: {error}"))

@@ -219,3 +219,43 @@ fn a_plot_needs_a_result_that_can_be_drawn() {
     }
     assert!(parsed(&["--quality", "--sustained", "1"]).is_err());
 }
+
+#[test]
+fn a_schema_is_measured_in_pairs_of_as_many_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.json");
+    std::fs::write(&path, r#"{"type": "object"}"#).unwrap();
+    let engine = TestEngine::answering(&[]);
+    let mut args = BenchArgs {
+        schema: Some(path.clone()),
+        json: true,
+        ..args()
+    };
+    let (code, out, err) = bench(&args, &engine);
+    assert_eq!(code, 0, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["pairs"].as_array().unwrap().len(), 3);
+    assert_eq!(report["pairs"][0]["tokens"], 11);
+    assert_eq!(report["median_ratio"], 1.0);
+    assert_eq!(report["median_delay_ms"], 0.0);
+    let requests = engine.requests.params.lock().unwrap().clone();
+    assert_eq!(requests.len(), 8, "a warm-up and three runs, each a pair");
+    let mut schemas = std::collections::HashSet::new();
+    for pair in requests.chunks(2) {
+        let constraint = pair[0].constraint.as_ref().expect("the schema comes first");
+        schemas.insert(format!("{:?}", constraint.grammar));
+        assert!(!pair[0].ignore_end_of_text && !pair[0].may_speculate());
+        assert!(pair[0].may_draft_forced(), "as in every response");
+        assert!(pair[1].constraint.is_none() && pair[1].ignore_end_of_text);
+        assert_eq!(pair[1].max_tokens, Some(11));
+    }
+    assert_eq!(schemas.len(), 4, "each run compiles its own");
+
+    args.json = false;
+    let (_, out, _) = bench(&args, &engine);
+    assert!(out.contains("1.00x the speed of a free response"), "{out}");
+    std::fs::write(&path, "[1]").unwrap();
+    let (code, _, err) = bench(&args, &engine);
+    assert_eq!(code, 2);
+    assert!(err.contains("a schema is a JSON object"), "{err}");
+}

@@ -23,7 +23,7 @@ pub(crate) async fn count_tokens(
     caller: &Caller,
     keep_alive: Option<KeepAlive>,
 ) -> Result<usize, ApiError> {
-    let work = Work::CountTokens(Box::new(prompt));
+    let work = Work::CountTokens(Box::new(model.routed(prompt)));
     caller.set_model(&model.name);
     let request = background_request(caller.client(), model.spec.clone(), work, keep_alive);
     let mut response = state.supervisor().submit(request);

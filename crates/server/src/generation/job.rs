@@ -43,10 +43,8 @@ pub(crate) struct Params {
 
 impl Job {
     pub(super) fn request(&self, info: &ModelInfo, choice: usize) -> Request {
-        let sampling = self
-            .params
-            .sampling(&info.recommended_sampling, (choice % self.n) as u64);
-        let prompt = self.prompts[choice / self.n].clone();
+        let sampling = self.sampling(info, (choice % self.n) as u64);
+        let prompt = self.model.routed(self.prompts[choice / self.n].clone());
         let grammar = self.params.constraint.as_ref();
         let grammar = grammar.map(|constraint| constraint.grammar.clone());
         let constraint = grammar.map(|grammar| match &prompt {
@@ -67,6 +65,20 @@ impl Job {
                 ..GenerationParams::default()
             },
         }
+    }
+}
+
+impl Job {
+    /// Returns the sampling of a choice: what the request sets, then its route, then the recommendation of
+    /// the model's authors.
+    pub(super) fn sampling(&self, info: &ModelInfo, choice: u64) -> SamplingParams {
+        let recommended = &info.recommended_sampling;
+        let of_route = self.model.route.settings().temperature;
+        let recommended = SamplingParams {
+            temperature: of_route.unwrap_or(recommended.temperature),
+            ..recommended.clone()
+        };
+        self.params.sampling(&recommended, choice)
     }
 }
 

@@ -12,7 +12,7 @@ async fn a_model_is_found_by_its_names_and_never_by_a_path() {
     let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
     let models = models(data.path());
     let find = async |name: &str| {
-        let found = models.find(name, LoadSettings::default()).await;
+        let found = models.find(name, None, LoadSettings::default()).await;
         found.map(|model| model.name)
     };
     let id = find("tiny").await.unwrap();

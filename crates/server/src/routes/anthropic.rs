@@ -97,9 +97,9 @@ async fn count(
 /// clients turn it on for every model.
 async fn find(state: &ServerState, conversation: &mut MessagePrompt) -> Result<Model, ApiError> {
     let name = &conversation.model;
-    let model = state.models().find(name, LoadSettings::default()).await?;
+    let model = state.find_model(name, LoadSettings::default()).await?;
     let wants_thinking = conversation.chat.enable_thinking == Some(true);
-    if wants_thinking && !state.models().listed(name).await?.may_reason() {
+    if wants_thinking && !state.models().listed(&model.name).await?.may_reason() {
         conversation.ignored.add("thinking");
     }
     Ok(model)

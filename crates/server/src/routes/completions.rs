@@ -38,7 +38,7 @@ pub(super) async fn complete(
     let mut ignored = Ignored::default();
     let request = CompletionRequest::read(fields, &mut ignored)?;
     let settings = LoadSettings::default();
-    let model = state.models().find(&request.model, settings).await?;
+    let model = state.find_model(&request.model, settings).await?;
     let echoes = Echoes {
         n: request.n,
         prompts: request.echoes,

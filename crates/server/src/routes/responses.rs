@@ -95,7 +95,7 @@ async fn find(
     ignored: &mut Ignored,
 ) -> Result<Model, ApiError> {
     let settings = LoadSettings::default();
-    let model = state.models().find(&request.model, settings).await?;
+    let model = state.find_model(&request.model, settings).await?;
     let facts = model.installed.facts.as_ref().ok();
     if request.has_effort && facts.and_then(|facts| default_thinking(facts)).is_none() {
         // The model reasons always, or never.

@@ -323,6 +323,31 @@ async fn the_tokens_of_a_conversation_are_counted_without_a_response() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_route_adds_its_instructions_and_its_temperature() {
+    let server = TestServer::start(fast()).await;
+    let plain = server.chat(json!({})).await.json();
+    let routed = server.chat(json!({ "model": "transom/translate" })).await;
+    assert_eq!(routed.status, 200, "{}", routed.body);
+    let routed = routed.json();
+    assert_eq!(routed["model"], plain["model"], "it takes the loaded model");
+    let fields = json!({ "model": "transom/translate", "temperature": 1.5 });
+    let own = server.chat(fields).await.json();
+    let temperature = |answer: &Value| answer["timings"]["sampling"]["temperature"].as_f64();
+    assert!((temperature(&routed).unwrap() - 0.2).abs() < 1e-6);
+    assert_eq!(temperature(&own), Some(1.5));
+    // The scripted worker counts bytes.
+    let path = "/v1/chat/completions/input_tokens";
+    let body = chat(json!({ "model": "transom/translate" }));
+    let count = server.post(path, &body).await.json();
+    let instructions = transom_engine::Route::Translate.settings();
+    let n_bytes = 22 + instructions.instructions.len();
+    assert_eq!(count["input_tokens"], n_bytes);
+    let unknown = server.chat(json!({ "model": "transom/sing" })).await;
+    assert_eq!(unknown.status, 404, "{}", unknown.body);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_request_says_how_long_the_model_stays_loaded() {
     let server = TestServer::start(fast()).await;
     assert_eq!(server.chat(json!({ "ttl": 7200 })).await.status, 200);

@@ -8,7 +8,7 @@ use transom_engine::{
 };
 use transom_engine_host::wire::{JobId, JobSummary, Report, Request};
 
-use super::WorkerTask;
+use super::{WorkerScript, WorkerTask};
 
 impl WorkerTask {
     /// Reports the length of a prompt: one token for each byte of a text.
@@ -129,12 +129,12 @@ pub(super) fn unconstrained_tools(request: &Request) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-pub(super) fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
+pub(super) fn info(source: &ModelSource, limits: &Limits, script: &WorkerScript) -> ModelInfo {
     ModelInfo {
         name: source.path.display().to_string(),
         architecture: "scripted".to_owned(),
         engine: "scripted".to_owned(),
-        n_parameters: 1,
+        n_parameters: script.n_parameters,
         stored_as: "a script".to_owned(),
         computed_as: "not at all".to_owned(),
         context_length: limits.context_length,

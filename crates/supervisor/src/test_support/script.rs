@@ -9,6 +9,8 @@ use transom_engine::EngineError;
 pub struct WorkerScript {
     /// Size of the model's weights in bytes.
     pub weight_bytes: u64,
+    /// Number of parameters of the model.
+    pub n_parameters: u64,
     /// Duration of the load.
     pub load_time: Duration,
     /// Error of the load, if it fails.
@@ -56,6 +58,7 @@ impl Default for WorkerScript {
     fn default() -> Self {
         Self {
             weight_bytes: 2_000_000_000,
+            n_parameters: 1,
             load_time: Duration::from_millis(400),
             load_error: None,
             response_error: None,

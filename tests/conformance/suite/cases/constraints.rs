@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use transom_engine::{
     CheckedResponse, Constraint, EngineError, FinishReason, Grammar, ResponseCheck, Section,
-    TokenEvent,
+    TokenEvent, title,
 };
 
 use crate::process::TestProcess;
@@ -122,6 +122,39 @@ pub(crate) async fn every_finished_answer_of_the_starter_is_valid(subject: &Subj
     }
     assert!(n_finished >= 2, "{n_finished}");
     process.shut_down().await;
+}
+
+pub(crate) async fn a_title_is_one_short_line_whatever_the_model_writes(subject: &Subject) {
+    let question = "Why is the sky blue? Please answer in two lines,\nand rhyme.";
+    let mut tiny = TestProcess::tiny(subject).await;
+    let mut starter = TestProcess::starter(subject).await;
+    let mut n_finished = 0;
+    for seed in 0..5 {
+        let mut request = TestRequest::user("").seeded(1.5, seed);
+        request.0.prompt = title::prompt(question);
+        let params = title::params(&request.0.params.sampling);
+        let sampling = request.0.params.sampling.clone();
+        assert!(params.sampling.temperature < sampling.temperature);
+        request.0.params = params;
+        // Also where the model writes anything.
+        request.0.params.sampling = sampling;
+        for process in [&mut tiny, &mut starter] {
+            let response = process.generate(&request).await;
+            if response.reason() != FinishReason::Stop {
+                continue;
+            }
+            n_finished += 1;
+            let title = response.text();
+            let n_chars = title.chars().count();
+            assert!((1..=title::MAX_CHARACTERS).contains(&n_chars), "{title:?}");
+            assert!(title.starts_with(char::is_alphanumeric), "{title:?}");
+            assert_eq!(title, title.trim());
+            assert!(!title.contains(char::is_control), "{title:?}");
+        }
+    }
+    assert!(n_finished >= 8, "{n_finished}");
+    tiny.shut_down().await;
+    starter.shut_down().await;
 }
 
 /// A model that reasons, forced text, a cached prefix and a stopped response at once.

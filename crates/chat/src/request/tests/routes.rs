@@ -51,6 +51,13 @@ fn a_translation_carries_no_history_and_the_instructions_of_the_user_stay_first(
             "user: <text>\nGuten Tag\n</text>\n\nin english".to_owned()
         ]
     );
+    let request = |path: &[Message], route| {
+        routed_request(path, &settings, Overflow::DropOldest, route, &info())
+    };
+    let conversation = |path: &[Message], route| request(path, route).params.conversation;
+    // So the KV cache of the conversation stays for its next turn.
+    assert_eq!(conversation(&path, Route::Translate), None);
+    assert!(conversation(&path, Route::Chat).is_some());
     let continued = [&path[..], &[model("Good", Ending::Length)]].concat();
     let prompt = routed(&continued, &settings, Route::Translate);
     assert_eq!(prompt.last().unwrap(), "assistant: Good");
@@ -98,4 +105,58 @@ fn a_route_reserves_room_for_its_response_unless_the_user_set_a_limit() {
         ..free
     };
     assert_eq!(reserved(&limited, Route::Translate), 100);
+}
+
+/// Returns how many messages of three exchanges before it the request of a message contains.
+fn n_earlier(message: Message, route: Route) -> usize {
+    let exchange = |text: &str| [person(text), model(&"word ".repeat(60), Ending::Stop)];
+    let path = [exchange("One?"), exchange("Two?"), exchange("Three?")].concat();
+    let path = [path, vec![message]].concat();
+    let prompt = routed(&path, &ModelSettings::default(), route);
+    let n_system = usize::from(prompt[0].starts_with("system"));
+    prompt.len() - n_system - 1
+}
+
+#[test]
+fn a_message_with_a_text_of_its_own_carries_the_share_of_history_of_its_route() {
+    let attached = || taken_along("Guten Tag", "please");
+    for route in [
+        Route::Summarize,
+        Route::Rewrite,
+        Route::Translate,
+        Route::Extract,
+    ] {
+        assert_eq!(n_earlier(attached(), route), 0, "{route:?}");
+        assert_eq!(
+            n_earlier(person(&"a text ".repeat(5)), route),
+            0,
+            "{route:?}"
+        );
+    }
+    // A sixteenth of 4,096 tokens holds two exchanges of 300 bytes, of three bytes a token.
+    assert_eq!(n_earlier(attached(), Route::Question), 4);
+    assert_eq!(n_earlier(attached(), Route::Code), 6);
+    assert_eq!(n_earlier(attached(), Route::Chat), 6);
+}
+
+#[test]
+fn a_message_without_a_text_is_about_the_earlier_ones() {
+    for (text, route) in [
+        ("/translate", Route::Translate),
+        ("/translate into German", Route::Translate),
+        ("/rewrite shorter", Route::Rewrite),
+        ("/summarize", Route::Summarize),
+        ("/extract all names", Route::Extract),
+        ("/question who is it?", Route::Question),
+        ("auf Deutsch", Route::Translate),
+    ] {
+        assert_eq!(n_earlier(person(text), route), 6, "{text}");
+    }
+    for (text, route) in [
+        ("/translate Guten Tag", Route::Translate),
+        ("Guten Tag", Route::Translate),
+        ("/rewrite i has a cat", Route::Rewrite),
+    ] {
+        assert_eq!(n_earlier(person(text), route), 0, "{text}");
+    }
 }
