@@ -48,7 +48,8 @@ impl Compiler {
         for (name, wrapper, command, end) in [
             ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0", ""),
             ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0", ""),
-            ("ld", WRAPPER, "cc -target aarch64-macos.14.0 -g0", STUBS),
+            // rustc would pass the options of a bare linker to a program with the name `ld`.
+            ("linker", WRAPPER, "cc -target aarch64-macos.14.0 -g0", STUBS),
             ("ar", "#!/bin/sh\n", "ar", ""),
             ("ranlib", "#!/bin/sh\n", "ranlib", ""),
         ] {
@@ -86,7 +87,7 @@ impl Compiler {
 
     /// Returns the linker, which needs the variable [`SDK`].
     pub(super) fn linker(&self) -> PathBuf {
-        self.folder.join("ld")
+        self.folder.join("linker")
     }
 
     /// Returns the C++ compiler.
