@@ -49,7 +49,12 @@ impl Compiler {
             ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0", ""),
             ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0", ""),
             // rustc would pass the options of a bare linker to a program with the name `ld`.
-            ("linker", WRAPPER, "cc -target aarch64-macos.14.0 -g0", STUBS),
+            (
+                "linker",
+                WRAPPER,
+                "cc -target aarch64-macos.14.0 -g0",
+                STUBS,
+            ),
             ("ar", "#!/bin/sh\n", "ar", ""),
             ("ranlib", "#!/bin/sh\n", "ranlib", ""),
         ] {
