@@ -111,14 +111,17 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     let config = folder.join("config.toml");
     let target = folder.join("cargo");
     let natives = [("mlx", &mlx), ("llama", &llama)];
-    let text = configuration(&toolchain.rustc, &linker.program, &target, &natives);
+    let text = configuration(&toolchain.rustc, &linker.program, &natives);
     cache::write_atomically(&config, text.as_bytes())?;
     let environment = toolchain.variables(&compiler, &linker.sdk);
+    let run = |command, what: &[&str]| cargo(&config, &target, command, what, &environment);
     let all = ["--workspace", "--lib", "--bins"];
-    cargo(&config, "check", &all, &environment)?;
-    let tests = ["--workspace", "--tests", "--features", TEST_SUPPORT];
-    cargo(&config, "check", &tests, &environment)?;
-    cargo(&config, "build", &all, &environment)?;
+    run("check", &all)?;
+    run(
+        "check",
+        &["--workspace", "--tests", "--features", TEST_SUPPORT],
+    )?;
+    run("build", &all)?;
     progress::step("Checking the app with these programs", || {
         let programs = target.join(TARGET).join(PROFILE);
         bundle::check_linked(&programs, &wheel, &folder.join("Transom.app"))
@@ -130,9 +133,11 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a command of cargo for a Mac: `check` compiles and lints, `build` also links.
+/// Runs a command of cargo for a Mac: `check` compiles and lints, `build` also links. The option for
+/// the target folder takes precedence over `CARGO_TARGET_DIR`, which the configuration does not.
 fn cargo(
     config: &Path,
+    target: &Path,
     command: &str,
     what: &[&str],
     environment: &[(&'static str, PathBuf)],
@@ -144,6 +149,7 @@ fn cargo(
     let mut cargo = process::cargo();
     cargo.arg("--config").arg(config).arg(command).args(what);
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
+    cargo.arg("--target-dir").arg(target);
     cargo.args(["--features", STATIC_CLASSES]);
     for package in EXCLUDED {
         cargo.args(["--exclude", package]);
@@ -182,19 +188,13 @@ fn bindings(
 
 /// Returns the configuration of cargo. It replaces the build scripts that need Apple's headers; the
 /// keys are the `links` names of the packages, so a new version of one brings its script back.
-fn configuration(
-    rustc: &Path,
-    linker: &Path,
-    target: &Path,
-    natives: &[(&str, &Native)],
-) -> String {
+fn configuration(rustc: &Path, linker: &Path, natives: &[(&str, &Native)]) -> String {
     let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
-    let [rustc, linker, target] = [rustc, linker, target].map(quoted);
+    let [rustc, linker] = [rustc, linker].map(quoted);
     let mut text = format!(
         "\
 [build]
 rustc = {rustc}
-target-dir = {target}
 [profile.{PROFILE}]
 inherits = \"release\"
 opt-level = 0
@@ -386,13 +386,13 @@ mod tests {
 
     #[test]
     fn the_configuration_replaces_the_scripts_that_need_a_mac() {
-        let [rustc, linker, target] = ["/r \"1\"", "/ld", "/t"].map(Path::new);
+        let [rustc, linker] = ["/r \"1\"", "/ld"].map(Path::new);
         let native = Native {
             bindings: "/b".into(),
             folders: vec!["/l".into(), "/m".into()],
             libraries: vec!["static=mlxc".to_owned()],
         };
-        let text = configuration(rustc, linker, target, &[("mlx", &native)]);
+        let text = configuration(rustc, linker, &[("mlx", &native)]);
         for line in [
             r#"rustc = "/r \"1\"""#,
             r#"linker = "/ld""#,

@@ -20,7 +20,7 @@ const LLAMA: [(&str, &str); 4] = [
 ];
 
 /// What llama.cpp is built with. Metal and Accelerate need headers of Apple.
-const LLAMA_OPTIONS: [&str; 18] = [
+const LLAMA_OPTIONS: [&str; 19] = [
     "CMAKE_BUILD_TYPE=Debug",
     "CMAKE_SYSTEM_NAME=Darwin",
     "CMAKE_SYSTEM_PROCESSOR=arm64",
@@ -36,6 +36,7 @@ const LLAMA_OPTIONS: [&str; 18] = [
     "GGML_NATIVE=OFF",
     "GGML_OPENMP=OFF",
     "GGML_CCACHE=OFF",
+    "LLAMA_BUILD_APP=OFF",
     "LLAMA_BUILD_COMMON=OFF",
     "LLAMA_BUILD_TESTS=OFF",
     "LLAMA_BUILD_TOOLS=OFF",

@@ -26,6 +26,9 @@ const UMBRELLAS: [(&str, &[&str]); 3] = [
     ("Carbon", &["CoreServices"]),
 ];
 
+/// Frameworks whose packages have another name than the library.
+const RENAMED: [(&str, &str); 1] = [("CoreAnimation", "QuartzCore")];
+
 /// Frameworks that programs name without using a symbol of them.
 const EMPTY: [&str; 2] = ["Accelerate", "MetalKit"];
 
@@ -66,7 +69,8 @@ impl Stubs {
         let Some((framework, _)) = name else {
             return false;
         };
-        let library = self.library(framework);
+        let renamed = RENAMED.iter().find(|(package, _)| *package == framework);
+        let library = self.library(renamed.map_or(framework, |(_, library)| library));
         for file in files {
             library.symbols.extend(declared_symbols(file));
             let mut names = Names::default();
@@ -245,6 +249,8 @@ fn helper() {}
         let core = "//! # Bindings to the `CoreFoundation` framework";
         let declared = "extern \"C\" {\n    pub fn CFBundleGetMainBundle();\n}\n";
         assert!(stubs.add_package(core, &[declared.to_owned()]));
+        let animation = "//! # Bindings to the `CoreAnimation` framework";
+        assert!(stubs.add_package(animation, &[SOURCE.to_owned()]));
         stubs.add_runtime(&["    pub fn objc_getClass(name: *const c_char);\n".to_owned()]);
         stubs.write(folder.path()).unwrap();
         let read = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
@@ -255,6 +261,8 @@ fn helper() {}
         // An umbrella exports what its part does.
         let foundation = read(&format!("{frameworks}/Foundation.framework/Foundation.tbd"));
         assert!(foundation.contains("CFBundleGetMainBundle"), "{foundation}");
+        let animation = read(&format!("{frameworks}/QuartzCore.framework/QuartzCore.tbd"));
+        assert!(animation.contains("NSWorkspace"), "{animation}");
         let empty = read(&format!("{frameworks}/Accelerate.framework/Accelerate.tbd"));
         assert!(!empty.contains("exports"), "{empty}");
     }
