@@ -95,8 +95,13 @@ fn configuration(files: &Path, checkout: &Path) -> Value {
         "bundle": {
             "linux": {
                 "deb": {
-                    // OpenBLAS, which the copy of MLX uses, and the tray icon.
-                    "depends": ["libopenblas0-pthread", "libayatana-appindicator3-1"],
+                    // OpenBLAS, which the copy of MLX uses, the tray icon, and the certificates of
+                    // servers, without which nothing can be downloaded.
+                    "depends": [
+                        "libopenblas0-pthread",
+                        "libayatana-appindicator3-1",
+                        "ca-certificates",
+                    ],
                     "files": added,
                     // The bundler uses it for the AppImage too.
                     "desktopTemplate": checkout.join(DESKTOP_ENTRY),

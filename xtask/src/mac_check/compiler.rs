@@ -26,12 +26,12 @@ while [ "$n" -gt 0 ]; do
 done
 "#;
 
-/// The variable with the folder of the stubs, for the linker.
-pub(super) const SDK: &str = "TRANSOM_MAC_SDK";
+/// The variable with the folder of the stubs, for the linker. Without it, rustc and build scripts
+/// look for Apple's SDK with a program of Apple.
+pub(super) const SDK: &str = "SDKROOT";
 
 /// Adds the stubs of Apple's libraries to what is linked.
-const STUBS: &str =
-    r#" -F "$TRANSOM_MAC_SDK/System/Library/Frameworks" -L "$TRANSOM_MAC_SDK/usr/lib""#;
+const STUBS: &str = r#" -F "$SDKROOT/System/Library/Frameworks" -L "$SDKROOT/usr/lib""#;
 
 /// The wrappers with which cargo's build scripts compile C for a Mac.
 pub(super) struct Compiler {
