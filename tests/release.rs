@@ -1,6 +1,7 @@
 //! The scripts of the release workflow, as far as they run on this system.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -26,6 +27,7 @@ fn run_with(script: &str, arguments: &[&str], folder: &Path, variables: &[(&str,
         .env_remove("CERTIFICATE")
         .env_remove("TAURI_SIGNING_PRIVATE_KEY")
         .env_remove("TRANSOM_UPDATE_KEY")
+        .env_remove("TAP")
         .envs(variables.iter().copied())
         .output()
         .expect("bash runs")
@@ -176,6 +178,105 @@ fn only_packages_that_exist_are_tried() {
 fn without_a_certificate_nothing_is_signed() {
     let folder = folder(&[]);
     assert_eq!(succeeds("keychain.sh", &[], folder.path()), "");
+}
+
+/// Writes programs into the folder `bin` of a folder, and returns a `PATH` that begins with it.
+fn programs(folder: &Path, programs: &[(&str, &str)]) -> String {
+    let bin = folder.join("bin");
+    fs::create_dir_all(&bin).expect("a folder can be made");
+    for (name, script) in programs {
+        let program = bin.join(name);
+        fs::write(&program, format!("#!/bin/sh\n{script}")).expect("a file can be written");
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    let path = std::env::var("PATH").expect("there is a PATH");
+    format!("{}:{path}", bin.display())
+}
+
+#[test]
+fn each_program_has_a_list_of_its_packages() {
+    let checkout = folder(&[]);
+    for package in ["src-tauri", "crates/cli", "crates/document-reader", "sums"] {
+        fs::create_dir_all(checkout.path().join(package)).unwrap();
+    }
+    // The real one writes a file beside the manifest, named after the package.
+    let cargo = "[ \"$1 $2 $4 $5\" = 'cyclonedx --manifest-path --format json' ] || exit 2\n\
+                 echo \"{}\" >\"$(dirname \"$3\")/of-a-package.cdx.json\"\n";
+    let path = programs(checkout.path(), &[("cargo", cargo)]);
+    let arguments = ["1.2.3", "sums"];
+    let listed = run_with("sbom.sh", &arguments, checkout.path(), &[("PATH", &path)]);
+    assert!(listed.status.success(), "{listed:?}");
+    for name in ["src-tauri", "cli", "document-reader"] {
+        let list = format!("sums/Transom_1.2.3_{name}.cdx.json");
+        assert!(checkout.path().join(&list).is_file(), "{list}");
+    }
+}
+
+#[test]
+fn a_draft_has_the_notes_and_every_file() {
+    let checkout = folder(&[("CHANGELOG.md", CHANGELOG)]);
+    let release = checkout.path().join("release");
+    fs::create_dir(&release).unwrap();
+    for name in ["SHA256SUMS", "a.dmg"] {
+        fs::write(release.join(name), name).unwrap();
+    }
+    let gh = "while [ $# -gt 0 ]; do\n\
+              if [ \"$1\" = --notes-file ]; then cat \"$2\"; shift; else echo \"$1\"; fi\n\
+              shift\ndone\n";
+    let path = programs(checkout.path(), &[("gh", gh)]);
+    let arguments = ["v1.2.3", "release"];
+    let drafted = run_with("draft.sh", &arguments, checkout.path(), &[("PATH", &path)]);
+    assert!(drafted.status.success(), "{drafted:?}");
+    let expected = "release\ncreate\nv1.2.3\n--draft\n--verify-tag\n--title\nTransom 1.2.3\n\
+                    - New\n\n### App\n\n- More\n\nrelease/SHA256SUMS\nrelease/a.dmg\n";
+    assert_eq!(String::from_utf8_lossy(&drafted.stdout), expected);
+}
+
+#[test]
+fn a_release_is_pushed_to_the_tap_once() {
+    let checkout = folder(&[]);
+    fs::create_dir(checkout.path().join("Casks")).unwrap();
+    let cask = "Casks/transom.rb";
+    fs::copy(self::checkout().join(cask), checkout.path().join(cask)).unwrap();
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(arguments).current_dir(checkout.path());
+        let output = git.output().expect("git runs");
+        assert!(output.status.success(), "git {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("the output is UTF-8")
+    };
+    git(&["init", "--quiet", "--bare", "--initial-branch=main", "bare"]);
+    let gh = format!(
+        "echo '{}  Transom_1.2.3_arm64.dmg' >SHA256SUMS\n",
+        "ab".repeat(32)
+    );
+    let path = programs(checkout.path(), &[("gh", &gh)]);
+    let bare = format!("url.file://{}/bare.insteadOf", checkout.path().display());
+    let variables = [
+        ("PATH", &*path),
+        ("TAP", "me/homebrew-tap"),
+        ("TAP_TOKEN", "secret"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", &bare),
+        (
+            "GIT_CONFIG_VALUE_0",
+            "https://x-access-token:secret@github.com/me/homebrew-tap",
+        ),
+    ];
+    let arguments = ["v1.2.3", "me/transom"];
+    let without = run("tap.sh", &arguments, checkout.path());
+    assert!(without.status.success(), "{without:?}");
+    assert!(!checkout.path().join("tap").exists(), "there is no tap");
+    for _ in 0..2 {
+        let pushed = run_with("tap.sh", &arguments, checkout.path(), &variables);
+        assert!(pushed.status.success(), "{pushed:?}");
+        fs::remove_dir_all(checkout.path().join("tap")).unwrap();
+    }
+    let of_tap = |arguments: &[&str]| git(&[&["-C", "bare"], arguments].concat());
+    assert_eq!(of_tap(&["log", "--format=%s", "main"]), "transom 1.2.3\n");
+    let pushed = of_tap(&["show", &format!("main:{cask}")]);
+    assert!(pushed.contains("version \"1.2.3\""), "{pushed}");
+    assert!(!pushed.contains("secret"), "{pushed}");
 }
 
 /// A public key and a signature of one key for version 1.1.0, made by `tauri signer`.

@@ -177,9 +177,9 @@ try_deb() {
 
 try_appimage() {
   # An AppImage leaves these to the desktop that it runs on.
-  in_root apt-get install -qq -y --no-install-recommends fontconfig libasound2 libegl1 libfribidi0 \
-    libgbm1 libgl1 libgles2 libgmp10 libharfbuzz0b libopengl0 libthai0 libusb-1.0-0 \
-    libwayland-client0 libx11-6 libx11-xcb1 >"$results/appimage-apt.log"
+  in_root apt-get install -qq -y --no-install-recommends ca-certificates fontconfig libasound2 \
+    libegl1 libfribidi0 libgbm1 libgl1 libgles2 libgmp10 libharfbuzz0b libopengl0 libthai0 \
+    libusb-1.0-0 libwayland-client0 libx11-6 libx11-xcb1 >"$results/appimage-apt.log"
   paths >"$root/$files/before"
   install -D -m 755 "$1" "$root/$files/appimage/Transom.AppImage"
   chroot "$root" chown -R tester:tester "/$files/appimage"

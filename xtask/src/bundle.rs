@@ -14,13 +14,19 @@ mod programs;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::process::ExitCode;
+
+use layout::Sources;
 
 use crate::cache;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress;
 use crate::setup::{self, Host};
 use crate::ui::{Pages, Ui};
+
+pub(crate) use layout::RUN_PATH as MAC_RUN_PATH;
 
 /// The programs in a bundle. The app starts the others, which are in its folder.
 const PROGRAMS: [&str; 3] = ["transom-app", "transom", "transom-document-reader"];
@@ -39,4 +45,16 @@ pub(crate) fn bundle() -> Result<ExitCode, Problem> {
         progress::say(&format!("✓ {}", file.display()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the app of a Mac at `app`, with programs that are linked for it and the unpacked wheel of
+/// MLX, and checks it. The programs may name folders of this machine, because they are not shipped.
+pub(crate) fn check_linked(programs: &Path, mlx: &Path, app: &Path) -> Result<(), Problem> {
+    let sources = Sources {
+        programs,
+        mlx,
+        checkout: &process::workspace(),
+    };
+    layout::assemble_app(&sources, app)?;
+    check::check_app(app, &[])
 }

@@ -1,17 +1,23 @@
 //! `cargo xtask mac-check`: what can be checked of the macOS code without a Mac.
 //!
-//! All crates are type-checked and linted for Apple silicon, with their unit tests. The names that a
-//! compiler cannot check are compared with other sources: classes and methods of Objective-C with the
-//! declarations that the objc2 packages generate from Apple's headers, and the symbols of mlx-c with
-//! Apple's own library. Nothing is linked, so a Mac may still find a missing framework. The results
-//! are never shipped.
+//! All crates are compiled and linted for Apple silicon, with their unit tests, and the programs are
+//! linked: with Apple's library of MLX, llama.cpp without Metal, and stubs of the other libraries.
+//! So a symbol, a class or a framework that does not exist is found here. The app with these programs
+//! must pass the check of the bundle.
+//!
+//! Methods of Objective-C are looked up at run time; their names are compared with the declarations
+//! that the objc2 packages generate from Apple's headers. The programs never run and are never
+//! shipped.
 
 mod compiler;
+mod link;
 mod objc;
+mod stubs;
 mod symbols;
 mod toolchain;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +25,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::bundle;
 use crate::cache::{self, Cache, recipe_hash};
 use crate::problem::Problem;
 use crate::process;
@@ -28,13 +35,23 @@ use crate::test::{CLIPPY, TEST_SUPPORT};
 use crate::ui::{Pages, Ui};
 
 use compiler::Compiler;
+use link::{Linker, Native};
 use objc::Names;
+use stubs::Stubs;
+use symbols::Symbols;
 use toolchain::Toolchain;
 
 pub(crate) const TARGET: &str = "aarch64-apple-darwin";
 
 /// Packages that are not for a Mac: tests that drive windows of X11, and these commands.
 const EXCLUDED: [&str; 2] = ["transom-window-tests", "xtask"];
+
+/// Makes each class of Objective-C a symbol, as it is in programs of Apple's compiler. The programs
+/// that are shipped look classes up by name.
+const STATIC_CLASSES: &str = "transom-signals/static-classes";
+
+/// The profile of cargo: nothing is optimized or debugged, or built again and again.
+const PROFILE: &str = "mac-check";
 
 pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     let started = Instant::now();
@@ -55,55 +72,92 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     let toolchain = Toolchain::find_or_build(&cache)?;
     let packages = Packages::read()?;
 
-    let overrides = workspace.target.join("mac-check");
-    cache::make_folder(&overrides)?;
-    let mlx = bindings(&packages.mlx_sys, "mlx-bindings", &compiler, &overrides)?;
-    let llama = bindings(&packages.llama_sys, "llama-bindings", &compiler, &overrides)?;
-    let config = overrides.join("config.toml");
-    let text = configuration(&toolchain.rustc, &overrides.join("cargo"), &mlx, &llama);
-    cache::write_atomically(&config, text.as_bytes())?;
-    for profile in ["dev", "test"] {
-        check_types(&config, &toolchain, &compiler, profile)?;
-    }
+    let folder = workspace.target.join("mac-check");
+    cache::make_folder(&folder)?;
+    let log = cache.log("mac-check");
+    // The rest takes long and leaves the cache as it is.
+    drop(cache);
 
     check_names(&packages)?;
-    check_mlx(&workspace, &packages, &compiler, &overrides, &mlx, &cache)?;
+    let mlx_bindings = bindings(&packages.mlx_sys, "mlx-bindings", &compiler, &folder)?;
+    let llama_bindings = bindings(&packages.llama_sys, "llama-bindings", &compiler, &folder)?;
+    let object = folder.join("mlxc.o");
+    let wheel = workspace.cache.join(BUNDLE_WHEEL);
+    let library = check_mlx(
+        &workspace,
+        &packages,
+        &compiler,
+        &mlx_bindings,
+        &object,
+        &log,
+    )?;
+    let linker = progress::step("Writing the stubs of Apple's libraries", || {
+        let sdk = folder.join("sdk");
+        packages.stubs()?.write(&sdk)?;
+        let linker = Linker {
+            program: compiler.linker(),
+            sdk,
+            folder: folder.clone(),
+        };
+        let symbol = library.any_of_mlx().unwrap_or_default();
+        linker.check_that_mistakes_are_found(&wheel.join("mlx/lib"), symbol)?;
+        Ok(linker)
+    })?;
+    let mlx = link::mlx(&object, &wheel.join("mlx/lib"), mlx_bindings, &compiler)?;
+    let llama = progress::step("Building llama.cpp without Metal", || {
+        let build = folder.join("llama");
+        link::llama(&packages.llama_sys, llama_bindings, &compiler, &build, &log)
+    })?;
+    let config = folder.join("config.toml");
+    let target = folder.join("cargo");
+    let natives = [("mlx", &mlx), ("llama", &llama)];
+    let text = configuration(&toolchain.rustc, &linker.program, &natives);
+    cache::write_atomically(&config, text.as_bytes())?;
+    let environment = toolchain.variables(&compiler, &linker.sdk);
+    let run = |command, what: &[&str]| cargo(&config, &target, command, what, &environment);
+    let all = ["--workspace", "--lib", "--bins"];
+    run("check", &all)?;
+    run(
+        "check",
+        &["--workspace", "--tests", "--features", TEST_SUPPORT],
+    )?;
+    run("build", &all)?;
+    progress::step("Checking the app with these programs", || {
+        let programs = target.join(TARGET).join(PROFILE);
+        bundle::check_linked(&programs, &wheel, &folder.join("Transom.app"))
+    })?;
     let time = elapsed(started.elapsed());
     progress::say(&format!(
-        "✓ the code for macOS passes the checks that need no Mac ({time}); nothing was linked"
+        "✓ the code for macOS compiles, passes its lints, and links ({time}); nothing of it has run"
     ));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Type-checks and lints every library and program; with the profile `test`, their unit tests.
-fn check_types(
+/// Runs a command of cargo for a Mac: `check` compiles and lints, `build` also links. The option for
+/// the target folder takes precedence over `CARGO_TARGET_DIR`, which the configuration does not.
+fn cargo(
     config: &Path,
-    toolchain: &Toolchain,
-    compiler: &Compiler,
-    profile: &str,
+    target: &Path,
+    command: &str,
+    what: &[&str],
+    environment: &[(&'static str, PathBuf)],
 ) -> Result<(), Problem> {
     progress::say(&format!(
-        "  types and lints for {TARGET}, profile {profile}"
+        "  cargo {command} for {TARGET}: {}",
+        what.join(" ")
     ));
     let mut cargo = process::cargo();
-    cargo.arg("--config").arg(config);
-    cargo.args(["check", "--workspace", "--lib", "--bins"]);
-    cargo.args(["--target", TARGET, "--profile", profile]);
+    cargo.arg("--config").arg(config).arg(command).args(what);
+    cargo.args(["--target", TARGET, "--profile", PROFILE]);
+    cargo.arg("--target-dir").arg(target);
+    cargo.args(["--features", STATIC_CLASSES]);
     for package in EXCLUDED {
         cargo.args(["--exclude", package]);
     }
-    if profile == "test" {
-        cargo.args(["--features", TEST_SUPPORT]);
-    }
-    cargo.envs(CLIPPY).envs(compiler.variables());
-    cargo.env("RUSTC_WORKSPACE_WRAPPER", &toolchain.clippy);
-    // Nothing is debugged or built again and again.
-    cargo.envs([
-        ("CARGO_PROFILE_DEV_DEBUG", "0"),
-        ("CARGO_PROFILE_TEST_DEBUG", "0"),
-        ("CARGO_INCREMENTAL", "0"),
-    ]);
-    process::run(&mut cargo, "type-check the crates for macOS")
+    // The run path of a bundle; these take precedence over the values in .cargo/native.toml.
+    cargo.env("TRANSOM_MLX_LIB", bundle::MAC_RUN_PATH);
+    cargo.envs(CLIPPY).envs(environment.iter().cloned());
+    process::run(&mut cargo, &format!("{command} the crates for macOS"))
 }
 
 /// Generates `bindings.rs` of a native package for a Mac and returns its folder.
@@ -132,24 +186,40 @@ fn bindings(
     Ok(folder)
 }
 
-/// Returns the configuration of cargo that replaces the build scripts that need Apple's headers. The
+/// Returns the configuration of cargo. It replaces the build scripts that need Apple's headers; the
 /// keys are the `links` names of the packages, so a new version of one brings its script back.
-fn configuration(rustc: &Path, target: &Path, mlx: &Path, llama: &Path) -> String {
+fn configuration(rustc: &Path, linker: &Path, natives: &[(&str, &Native)]) -> String {
     let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
-    let [rustc, target, mlx, llama] = [rustc, target, mlx, llama].map(quoted);
-    format!(
+    let [rustc, linker] = [rustc, linker].map(quoted);
+    let mut text = format!(
         "\
 [build]
 rustc = {rustc}
-target-dir = {target}
-[target.{TARGET}.objc2_exception_helper_0_1]
-rustc-cfg = []
-[target.{TARGET}.mlx]
-rustc-env = {{ OUT_DIR = {mlx} }}
-[target.{TARGET}.llama]
-rustc-env = {{ OUT_DIR = {llama} }}
+[profile.{PROFILE}]
+inherits = \"release\"
+opt-level = 0
+lto = false
+codegen-units = 16
+debug-assertions = true
+[target.{TARGET}]
+linker = {linker}
 "
-    )
+    );
+    for (name, native) in natives {
+        let bindings = quoted(&native.bindings);
+        let folders: Vec<String> = native.folders.iter().map(|path| quoted(path)).collect();
+        let (folders, libraries) = (folders.join(", "), &native.libraries);
+        let _ = write!(
+            text,
+            "\
+[target.{TARGET}.{name}]
+rustc-link-search = [{folders}]
+rustc-link-lib = {libraries:?}
+rustc-env = {{ OUT_DIR = {bindings} }}
+"
+        );
+    }
+    text
 }
 
 /// Compares the classes and methods that our code names with those that Apple's headers declare.
@@ -175,18 +245,18 @@ fn check_names(packages: &Packages) -> Result<(), Problem> {
     })
 }
 
-/// Compiles mlx-c for a Mac and compares its symbols with Apple's library and with the bindings.
+/// Compiles mlx-c for a Mac into `object`, and compares its symbols with the bindings and with
+/// Apple's library, whose symbols are returned.
 fn check_mlx(
     workspace: &Workspace,
     packages: &Packages,
     compiler: &Compiler,
-    folder: &Path,
     bindings: &Path,
-    cache: &Cache,
-) -> Result<(), Problem> {
+    object: &Path,
+    log: &Path,
+) -> Result<Symbols, Problem> {
     progress::step("Checking the symbols of MLX", || {
         let wheel = workspace.cache.join(BUNDLE_WHEEL).join("mlx");
-        let object = folder.join("mlxc.o");
         let mut command = compiler.cpp();
         command.args(setup::mlxc_flags(&Host::Mac { macos: (14, 0) }));
         // zig's C++ library expects the macros of this header.
@@ -197,15 +267,11 @@ fn check_mlx(
         command
             .arg("-c")
             .arg(workspace.cache.join("mlx-c/mlxc.cpp"));
-        command.arg("-o").arg(&object);
-        process::run_logged(
-            &mut command,
-            "compile mlx-c for macOS",
-            &cache.log("mac-mlxc"),
-        )?;
+        command.arg("-o").arg(object);
+        process::run_logged(&mut command, "compile mlx-c for macOS", log)?;
         let library = wheel.join("lib/libmlx.dylib");
         let bytes = |path: &Path| fs::read(path).map_err(Problem::io("read", path));
-        let (object, library) = (bytes(&object)?, bytes(&library)?);
+        let (object, library) = (bytes(object)?, bytes(&library)?);
         let broken = |error| Problem::new(format!("could not read symbols: {error}"));
         let object = symbols::read(&object).map_err(broken)?;
         let library = symbols::read(&library).map_err(broken)?;
@@ -213,7 +279,8 @@ fn check_mlx(
         report("Apple's libmlx.dylib does not have", &missing)?;
         let declarations = read(&bindings.join("bindings.rs"))?;
         let missing = object.undefined_functions(&declarations);
-        report("mlx-c does not define", &missing)
+        report("mlx-c does not define", &missing)?;
+        Ok(library)
     })
 }
 
@@ -228,6 +295,8 @@ fn report(what: &str, names: &[String]) -> Result<(), Problem> {
 struct Packages {
     mlx_sys: PathBuf,
     llama_sys: PathBuf,
+    /// The runtime of Objective-C.
+    runtime: PathBuf,
     /// The packages with declarations of Apple's frameworks.
     objc2: Vec<PathBuf>,
 }
@@ -241,6 +310,8 @@ impl Packages {
                 "1",
                 "--filter-platform",
                 TARGET,
+                "--features",
+                "xtask/declarations,transom-signals/static-classes",
             ]),
             "fetch the packages for macOS",
         )?;
@@ -261,12 +332,34 @@ impl Packages {
             let missing = || Problem::new(format!("the workspace does not depend on {name}"));
             found.map(|(_, folder)| folder.clone()).ok_or_else(missing)
         };
-        let objc2 = folders.iter().filter(|(name, _)| name.starts_with("objc2"));
+        let objc2 = folders
+            .iter()
+            .filter(|(name, _)| name.starts_with("objc2-"));
         Ok(Self {
             mlx_sys: named("mlx-sys")?,
             llama_sys: named("llama-cpp-sys-2")?,
+            runtime: named("objc2")?,
             objc2: objc2.map(|(_, folder)| folder.clone()).collect(),
         })
+    }
+}
+
+impl Packages {
+    /// Returns the stubs of Apple's libraries.
+    fn stubs(&self) -> Result<Stubs, Problem> {
+        let texts = |folder: &Path| -> Result<Vec<String>, Problem> {
+            rust_files(folder)?.iter().map(|file| read(file)).collect()
+        };
+        let mut stubs = Stubs::from_list();
+        stubs.add_runtime(&texts(&self.runtime.join("src/ffi"))?);
+        for package in &self.objc2 {
+            let source = package.join("src");
+            let lib = source.join("lib.rs");
+            if lib.is_file() {
+                stubs.add_package(&read(&lib)?, &texts(&source)?);
+            }
+        }
+        Ok(stubs)
     }
 }
 
@@ -293,12 +386,20 @@ mod tests {
 
     #[test]
     fn the_configuration_replaces_the_scripts_that_need_a_mac() {
-        let [rustc, target, mlx, llama] = ["/r \"1\"", "/t", "/mlx", "/llama"].map(Path::new);
-        let text = configuration(rustc, target, mlx, llama);
+        let [rustc, linker] = ["/r \"1\"", "/ld"].map(Path::new);
+        let native = Native {
+            bindings: "/b".into(),
+            folders: vec!["/l".into(), "/m".into()],
+            libraries: vec!["static=mlxc".to_owned()],
+        };
+        let text = configuration(rustc, linker, &[("mlx", &native)]);
         for line in [
             r#"rustc = "/r \"1\"""#,
+            r#"linker = "/ld""#,
             "[target.aarch64-apple-darwin.mlx]",
-            r#"rustc-env = { OUT_DIR = "/llama" }"#,
+            r#"rustc-link-search = ["/l", "/m"]"#,
+            r#"rustc-link-lib = ["static=mlxc"]"#,
+            r#"rustc-env = { OUT_DIR = "/b" }"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
@@ -307,7 +408,7 @@ mod tests {
     #[test]
     fn packages_are_found_by_name() {
         let package = |name: &str| serde_json::json!({ "name": name, "manifest_path": format!("/p/{name}/Cargo.toml") });
-        let mut names = vec!["mlx-sys", "objc2-app-kit", "block2"];
+        let mut names = vec!["mlx-sys", "objc2", "objc2-app-kit", "block2"];
         let metadata = |names: &[&str]| {
             let packages: Vec<_> = names.iter().map(|name| package(name)).collect();
             serde_json::json!({ "packages": packages }).to_string()

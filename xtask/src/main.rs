@@ -31,7 +31,7 @@ Usage: cargo xtask <command>
   test              set up and run every check: format, clippy, the pages, all tests
   bundle            build what people install: an app and a DMG, or a .deb and an AppImage
   fuzz [MINUTES]    property tests with random seeds, and the fuzz targets [default: 10]
-  mac-check         check the macOS code on Linux: types, lints, names of Objective-C, MLX
+  mac-check         compile, lint and link the macOS code on Linux
   setup             only set up what run and test need, in one cache folder
   screenshots       set up, build, and write screenshots of every state to docs/screenshots
   measure           set up, build, and measure the app: start, memory, CPU time per token

@@ -26,6 +26,7 @@ use crate::cache::{Cache, recipe_hash};
 use crate::problem::Problem;
 use crate::progress;
 
+pub(crate) use config::MAC_LIBRARIES;
 use config::Native;
 pub(crate) use host::Host;
 pub(crate) use instructions::for_bundle as instructions_for_bundle;

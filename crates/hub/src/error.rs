@@ -151,6 +151,11 @@ pub enum HubError {
     /// The endpoint, for example in `HF_ENDPOINT`, is not a valid address.
     #[error("{endpoint:?} isn't a valid hub address: {reason}")]
     BadEndpoint { endpoint: String, reason: String },
+    /// The system lacks what encrypted connections need, such as the certificates of servers.
+    #[error(
+        "Encrypted connections don't work on this computer: {reason}. On Linux, install the package ca-certificates."
+    )]
+    NoEncryption { reason: String },
     /// Another program has the same download. This one waits and continues when that one ends.
     #[error("{by} is already downloading {name}.")]
     InUse {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tauri::{AppHandle, Manager};
+use tauri::AppHandle;
 
 use super::Updates;
 use super::client::Client;
@@ -25,7 +25,7 @@ fn client_of_this_copy(app: &AppHandle) -> Result<Client, UpdateRefusal> {
     let source = Source::of_this_build().ok_or(UpdateRefusal::NoServer)?;
     let executable = std::env::current_exe().and_then(|path| path.canonicalize());
     #[cfg(target_os = "linux")]
-    let appimage = app.env().appimage.map(Into::into);
+    let appimage = tauri::Manager::env(app).appimage.map(Into::into);
     #[cfg(not(target_os = "linux"))]
     let appimage = {
         let _ = app;

@@ -18,7 +18,7 @@ use crate::problem::Problem;
 pub(super) const MINIMUM_MACOS: &str = "14.0";
 
 /// The folder of MLX, relative to the programs of the app.
-pub(super) const RUN_PATH: &str = "@executable_path/../Frameworks";
+pub(crate) const RUN_PATH: &str = "@executable_path/../Frameworks";
 
 /// The folder of MLX, relative to the programs of a Linux package.
 pub(super) const LINUX_RUN_PATH: &str = "$ORIGIN/../lib/transom/mlx/lib";

@@ -19,6 +19,10 @@ use crate::setup::Workspace;
 /// The bundler.
 const TAURI: &str = "@tauri-apps/cli@2.12.5";
 
+/// The template of the desktop entry of both packages. That of the bundler lacks the field of a link,
+/// so the app would not learn which `transom://` link opens it.
+const DESKTOP_ENTRY: &str = "src-tauri/transom.desktop";
+
 /// The library of the tray icon on Debian and Ubuntu, and its place in an AppImage.
 const TRAY: (&str, &str) = (
     "/usr/lib/x86_64-linux-gnu/libayatana-appindicator3.so.1",
@@ -52,7 +56,7 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
     })?;
     let packed = programs.join("bundle");
     cache::make_empty_folder(&packed)?;
-    let configuration = configuration(&files).to_string();
+    let configuration = configuration(&files, &checkout).to_string();
     let mut packages = Vec::new();
     for (kind, extension) in [("deb", "deb"), ("appimage", "AppImage")] {
         let mut tauri = node.npm(&checkout.join("src-tauri"))?;
@@ -79,7 +83,7 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
 ///
 /// The bundler does not see that the app has a tray icon, because it creates the icon in code. The
 /// app loads that library at run time, so linuxdeploy does not see it either.
-fn configuration(files: &Path) -> Value {
+fn configuration(files: &Path, checkout: &Path) -> Value {
     let added = json!({
         "/usr/bin/transom": files.join("bin/transom"),
         "/usr/bin/transom-document-reader": files.join("bin/transom-document-reader"),
@@ -91,9 +95,16 @@ fn configuration(files: &Path) -> Value {
         "bundle": {
             "linux": {
                 "deb": {
-                    // OpenBLAS, which the copy of MLX uses, and the tray icon.
-                    "depends": ["libopenblas0-pthread", "libayatana-appindicator3-1"],
+                    // OpenBLAS, which the copy of MLX uses, the tray icon, and the certificates of
+                    // servers, without which nothing can be downloaded.
+                    "depends": [
+                        "libopenblas0-pthread",
+                        "libayatana-appindicator3-1",
+                        "ca-certificates",
+                    ],
                     "files": added,
+                    // The bundler uses it for the AppImage too.
+                    "desktopTemplate": checkout.join(DESKTOP_ENTRY),
                 },
                 "appimage": { "files": appimage },
             },
@@ -107,7 +118,7 @@ mod tests {
 
     #[test]
     fn both_packages_contain_the_programs_and_the_library() {
-        let configuration = configuration(Path::new("/files"));
+        let configuration = configuration(Path::new("/files"), Path::new("/checkout"));
         let linux = &configuration["bundle"]["linux"];
         for package in ["deb", "appimage"] {
             let files = &linux[package]["files"];
@@ -119,5 +130,14 @@ mod tests {
             linux["deb"]["files"].as_object().map(|files| files.len()),
             Some(3)
         );
+    }
+
+    #[test]
+    fn the_app_learns_which_link_opens_it() {
+        let checkout = process::workspace();
+        let configuration = configuration(Path::new("/files"), &checkout);
+        let template = &configuration["bundle"]["linux"]["deb"]["desktopTemplate"];
+        let entry = fs::read_to_string(template.as_str().unwrap()).unwrap();
+        assert!(entry.lines().any(|line| line == "Exec={{exec}} %u"));
     }
 }

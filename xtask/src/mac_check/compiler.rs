@@ -16,7 +16,7 @@ while [ "$n" -gt 0 ]; do
   shift
   n=$((n - 1))
   case $argument in
-    -arch)
+    -arch | -isysroot)
       shift
       n=$((n - 1))
       ;;
@@ -25,6 +25,13 @@ while [ "$n" -gt 0 ]; do
   esac
 done
 "#;
+
+/// The variable with the folder of the stubs, for the linker. Without it, rustc and build scripts
+/// look for Apple's SDK with a program of Apple.
+pub(super) const SDK: &str = "SDKROOT";
+
+/// Adds the stubs of Apple's libraries to what is linked.
+const STUBS: &str = r#" -F "$SDKROOT/System/Library/Frameworks" -L "$SDKROOT/usr/lib""#;
 
 /// The wrappers with which cargo's build scripts compile C for a Mac.
 pub(super) struct Compiler {
@@ -38,13 +45,21 @@ impl Compiler {
         let folder = folder.join("compiler");
         cache::make_folder(&folder)?;
         let quoted = format!("'{}'", zig.display());
-        for (name, wrapper, command) in [
-            ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0"),
-            ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0"),
-            ("ar", "#!/bin/sh\n", "ar"),
+        for (name, wrapper, command, end) in [
+            ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0", ""),
+            ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0", ""),
+            // rustc would pass the options of a bare linker to a program with the name `ld`.
+            (
+                "linker",
+                WRAPPER,
+                "cc -target aarch64-macos.14.0 -g0",
+                STUBS,
+            ),
+            ("ar", "#!/bin/sh\n", "ar", ""),
+            ("ranlib", "#!/bin/sh\n", "ranlib", ""),
         ] {
             let path = folder.join(name);
-            let script = format!("{wrapper}exec {quoted} {command} \"$@\"\n");
+            let script = format!("{wrapper}exec {quoted} {command} \"$@\"{end}\n");
             cache::write_atomically(&path, script.as_bytes())?;
             cache::make_executable(&path)?;
         }
@@ -61,9 +76,33 @@ impl Compiler {
         ]
     }
 
+    /// Returns the options that name the wrappers to cmake.
+    pub(super) fn cmake_options(&self) -> [String; 4] {
+        let option = |(name, program): (&str, &str)| {
+            format!("-DCMAKE_{name}={}", self.folder.join(program).display())
+        };
+        [
+            ("C_COMPILER", "cc"),
+            ("CXX_COMPILER", "c++"),
+            ("AR", "ar"),
+            ("RANLIB", "ranlib"),
+        ]
+        .map(option)
+    }
+
+    /// Returns the linker, which needs the variable [`SDK`].
+    pub(super) fn linker(&self) -> PathBuf {
+        self.folder.join("linker")
+    }
+
     /// Returns the C++ compiler.
     pub(super) fn cpp(&self) -> Command {
         Command::new(self.folder.join("c++"))
+    }
+
+    /// Returns the program that packs static libraries.
+    pub(super) fn archiver(&self) -> Command {
+        Command::new(self.folder.join("ar"))
     }
 
     /// Returns the arguments with which libclang reads headers for a Mac.

@@ -29,6 +29,11 @@ impl Names {
             .extend(["new", "alloc", "init"].map(str::to_owned));
     }
 
+    /// Returns the names of the classes.
+    pub(super) fn into_classes(self) -> BTreeSet<String> {
+        self.classes
+    }
+
     /// Returns the names that a source file of ours looks up.
     pub(super) fn used_in(source: &str) -> Self {
         let mut names = Self::default();

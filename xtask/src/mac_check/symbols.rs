@@ -49,6 +49,12 @@ impl Symbols {
         missing.cloned().collect()
     }
 
+    /// Returns a symbol of MLX that this file has.
+    pub(super) fn any_of_mlx(&self) -> Option<&str> {
+        let mut names = self.defined.iter().map(String::as_str);
+        names.find(|name| name.contains(MLX))
+    }
+
     /// Returns the functions of Rust bindings that this file does not define.
     pub(super) fn undefined_functions(&self, bindings: &str) -> Vec<String> {
         let functions = bindings.lines().filter_map(|line| {

@@ -1,10 +1,11 @@
 //! A compiler with the standard library for a Mac: the installed one, or that of Debian.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache::{self, Cache};
 use crate::mac_check::TARGET;
+use crate::mac_check::compiler::{Compiler, SDK};
 use crate::problem::Problem;
 use crate::process;
 use crate::progress;
@@ -19,6 +20,20 @@ pub(super) struct Toolchain {
 }
 
 impl Toolchain {
+    /// Returns the variables of a build: the C compiler, the stubs in the folder `sdk`, and Clippy
+    /// as a compiler that lints.
+    pub(super) fn variables(
+        &self,
+        compiler: &Compiler,
+        sdk: &Path,
+    ) -> Vec<(&'static str, PathBuf)> {
+        let others = [
+            ("RUSTC_WORKSPACE_WRAPPER", self.clippy.clone()),
+            (SDK, sdk.to_owned()),
+        ];
+        compiler.variables().into_iter().chain(others).collect()
+    }
+
     /// Uses the installed compiler if it has the target or rustup can add it. Otherwise builds the
     /// standard library with the compiler of Debian's package index, whose signatures apt checks.
     pub(super) fn find_or_build(cache: &Cache) -> Result<Self, Problem> {

@@ -24,6 +24,18 @@ pub(crate) struct Native {
     pub(crate) instructions: Vec<(&'static str, &'static str)>,
 }
 
+/// What programs with MLX link, on Linux and on a Mac.
+const LINUX_LIBRARIES: [&str; 3] = ["static=mlxc", "dylib=mlx", "dylib=stdc++"];
+pub(crate) const MAC_LIBRARIES: [&str; 7] = [
+    "static=mlxc",
+    "dylib=mlx",
+    "dylib=c++",
+    "dylib=objc",
+    "framework=Foundation",
+    "framework=Metal",
+    "framework=Accelerate",
+];
+
 pub(crate) fn write(host: &Host, native: &Native) -> Result<(), Problem> {
     let path = process::workspace().join(".cargo/native.toml");
     let text = contents(host, native);
@@ -35,11 +47,11 @@ pub(crate) fn write(host: &Host, native: &Native) -> Result<(), Problem> {
 
 fn contents(host: &Host, native: &Native) -> String {
     let libraries = match host {
-        Host::Linux => r#""static=mlxc", "dylib=mlx", "dylib=stdc++""#,
-        Host::Mac { .. } => {
-            r#""static=mlxc", "dylib=mlx", "dylib=c++", "dylib=objc", "framework=Foundation", "framework=Metal", "framework=Accelerate""#
-        }
+        Host::Linux => &LINUX_LIBRARIES[..],
+        Host::Mac { .. } => &MAC_LIBRARIES,
     };
+    let libraries: Vec<String> = libraries.iter().map(|name| format!("\"{name}\"")).collect();
+    let libraries = libraries.join(", ");
     let triple = host.triple();
     let [mlx_c, mlx] = [&native.mlx_c, &native.mlx].map(|path| quoted(path));
     let run_path = format!("-Clink-arg=-Wl,-rpath,{}", native.mlx.display());

@@ -106,9 +106,9 @@ impl HttpClient {
         if !options.uses_proxies {
             client = client.no_proxy();
         }
-        let client = client
-            .build()
-            .map_err(|error| bad(root_cause(&error.without_url())))?;
+        let client = client.build().map_err(|error| HubError::NoEncryption {
+            reason: root_cause(&error.without_url()),
+        })?;
         let token = match std::mem::take(&mut options.token) {
             TokenSource::Nothing => TokenState::Known(None),
             TokenSource::Given(token) => TokenState::Known(Some(token)),
