@@ -104,7 +104,10 @@ pub fn title_request(question: &Message, recommended: &SamplingParams) -> Reques
     Request {
         prompt: title::prompt(message),
         truncation: Truncation::Disabled,
-        params: title::params(recommended),
+        params: GenerationParams {
+            conversation: Some(request_ids(question.conversation)[1]),
+            ..title::params(recommended)
+        },
     }
 }
 
@@ -163,7 +166,7 @@ pub fn request(
 ///
 /// Instructions of a route with the whole history are part of the message, and those of an earlier message
 /// are sent again with it, so the prompt of the next turn begins with the same tokens. A request with less
-/// belongs to no conversation, so the KV cache of the conversation stays for the next turn.
+/// has the other id of the conversation, so the conversation's KV cache stays for the next turn.
 pub fn routed_request(
     path: &[Message],
     settings: &ModelSettings,
@@ -191,7 +194,7 @@ pub fn routed_request(
             let max_tokens = f64::from(share) * info.context_length as f64;
             let first = first_within(path, question, max_tokens as usize * BYTES_PER_TOKEN);
             let mut request = request(&all[first..], &settings, overflow, info);
-            request.params.conversation = None;
+            request.params.conversation = Some(request_ids(path[question].conversation)[1]);
             request
         }
     };
@@ -265,8 +268,9 @@ fn is_from_model(message: &Message) -> bool {
     message.role == MessageRole::Assistant
 }
 
-/// Returns the ids that a stored conversation has in requests: in those for its responses, and in
-/// those for its summaries, which must not replace its KV cache. The store never reuses ids.
+/// Returns the ids that a stored conversation has in requests: in those that contain its messages, and
+/// in those for summaries, titles and responses with less history, which must not replace its KV cache.
+/// The store never reuses ids.
 ///
 /// Whoever deletes the conversation deletes the KV caches of both, because both have its text.
 pub fn request_ids(conversation: transom_store::ConversationId) -> [ConversationId; 2] {

@@ -56,8 +56,9 @@ fn a_translation_carries_no_history_and_the_instructions_of_the_user_stay_first(
     };
     let conversation = |path: &[Message], route| request(path, route).params.conversation;
     // So the KV cache of the conversation stays for its next turn.
-    assert_eq!(conversation(&path, Route::Translate), None);
-    assert!(conversation(&path, Route::Chat).is_some());
+    let [whole, aside] = request_ids(path[0].conversation).map(Some);
+    assert_eq!(conversation(&path, Route::Translate), aside);
+    assert_eq!(conversation(&path, Route::Chat), whole);
     let continued = [&path[..], &[model("Good", Ending::Length)]].concat();
     let prompt = routed(&continued, &settings, Route::Translate);
     assert_eq!(prompt.last().unwrap(), "assistant: Good");

@@ -1,6 +1,7 @@
 //! Summaries of dropped messages.
 
 use super::*;
+use crate::request::request_ids;
 use crate::update::SummaryView;
 use transom_engine::summary::with_summary;
 use transom_store::Overflow;
@@ -75,7 +76,7 @@ async fn dropped_messages_are_summarized_for_the_next_response() {
     );
     assert!(!prompt.contains("Three?"), "{prompt}");
     let summary = setup.requests.lock().unwrap().last().cloned().unwrap();
-    assert_eq!(summary.params.conversation, None);
+    assert_eq!(summary.params.conversation, Some(request_ids(id)[1]));
 
     take(&setup, Some(id), "Four?").await;
     let system = format!("system: {}", with_summary(None, "Yes."));

@@ -1,6 +1,7 @@
 //! Titles that a model writes.
 
 use super::*;
+use crate::request::request_ids;
 use transom_supervisor::Class;
 
 /// A setup with a model that writes titles, and writes `text` each time.
@@ -48,7 +49,7 @@ async fn the_first_response_is_followed_by_a_title() {
     assert!(prompt.contains("And why?"), "{prompt}");
     let request = setup.requests.lock().unwrap().last().cloned().unwrap();
     assert!(request.params.constraint.is_some());
-    assert_eq!(request.params.conversation, None);
+    assert_eq!(request.params.conversation, Some(request_ids(id)[1]));
     let changed = TurnEvent::ConversationChanged { id };
     assert_eq!(setup.events.lock().unwrap().last(), Some(&changed));
     // It is written once, and what a person writes is kept.
