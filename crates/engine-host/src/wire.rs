@@ -6,7 +6,8 @@
 //! that it was replaced while running. It ends the child with an error that says so.
 //!
 //! Rule: commands take effect in order, except [`Command::Stop`], [`Command::Trim`] and
-//! [`Command::Ping`], which take effect at once, even while a job runs.
+//! [`Command::Ping`], which take effect at once, even while a job runs. Jobs that follow each other may
+//! run at the same time, and end in any order; every other command waits for the jobs before it.
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
@@ -92,8 +93,8 @@ pub enum Command {
         /// The reason: [`FinishReason::Canceled`] or [`FinishReason::Shed`].
         reason: FinishReason,
     },
-    /// Frees memory. The response is [`Report::Trimmed`], after the running job if there is one; a
-    /// running job frees its spare buffers and the KV caches of other conversations at once.
+    /// Frees memory. The response is [`Report::Trimmed`], after the running jobs if there are any; those
+    /// free their spare buffers and the KV caches of other conversations at once.
     Trim {
         /// How much to free.
         trim: Trim,
@@ -110,7 +111,7 @@ pub enum Command {
         /// Largest number of bytes that may be written.
         max_bytes: u64,
     },
-    /// Unloads the model, after stopping a running load or job. The response is
+    /// Unloads the model, after stopping a running load or all jobs. The response is
     /// [`Report::Unloaded`].
     Unload {
         /// Saves the KV caches before, as [`Command::Save`] with this number of bytes; `None` discards
@@ -171,7 +172,7 @@ pub enum Report {
         /// The reason.
         error: EngineError,
     },
-    /// An event of the running job, but never [`TokenEvent::Finished`]. For a slow reader,
+    /// An event of a running job, but never [`TokenEvent::Finished`]. For a slow reader,
     /// consecutive texts of a section are joined, with the token count of the last one, and only
     /// the latest prefill progress is kept.
     Event {
@@ -180,7 +181,7 @@ pub enum Report {
         /// The event.
         event: TokenEvent,
     },
-    /// The next text of the running job is embedded.
+    /// The next text of a running job is embedded.
     Embedded {
         /// The job.
         job: JobId,

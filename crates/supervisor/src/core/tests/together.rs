@@ -17,7 +17,7 @@ fn responses_of_one_model_run_beside_each_other_and_end_in_any_order() {
         3s request 2 chat by=b
         → generate w1 2
         3s show
-        → ?
+        → 1 of a (Prefill { done: 0, total: 0 }), 2 of b (Prefill { done: 0, total: 0 }); 4819200000 bytes in use; chat is Generating { request_id: RequestId(1), is_stopping: false }
         4s request 3 chat by=c
         → generate w1 3
         5s request 4 chat by=d
@@ -188,7 +188,7 @@ fn all_responses_end_under_critical_pressure_and_then_the_model_is_unloaded() {
         28s w1 ended 3 shed
         → 3 ENDED Shed, 4 queued at 1, blocked
         28s w1 ended 2 shed
-        → ?
+        → 2 ENDED Shed, unload w1, asleep, 4 queued at 0, blocked
         ",
     );
 }
@@ -206,7 +206,7 @@ fn a_request_that_is_canceled_ends_alone() {
         7s cancel 2
         → stop w1 2 Canceled
         7s show
-        → ?
+        → 2 of a (Stopping), 3 of b (Prefill { done: 0, total: 0 }); 4819200000 bytes in use; chat is Generating { request_id: RequestId(2), is_stopping: false }
         8s w1 ended 2 canceled
         → 2 ENDED Canceled
         9s w1 ended 3 well
@@ -229,7 +229,7 @@ fn a_response_that_does_not_end_ends_the_others_with_its_process() {
         7s cancel 2
         → stop w1 2 Canceled
         17s wait
-        → ?
+        → 2 ENDED worker gone while stopping, 3 ENDED worker gone while stopping, kill w1, asleep
         ",
     );
 }
@@ -245,7 +245,28 @@ fn a_crash_ends_all_responses_of_the_model_once() {
         6s request 3 chat by=b
         → generate w1 3
         7s w1 died
-        → ?
+        → 2 ENDED worker gone while generating, 3 ENDED worker gone while generating, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_model_that_breaks_is_unloaded_after_all_its_responses() {
+    check(
+        "
+        0s tune parallel 3
+        5s used chat
+        6s request 2 chat by=a
+        → generate w1 2, awake
+        6s request 3 chat by=b
+        → generate w1 3
+        7s w1 broken
+        7s request 4 chat by=c
+        → 4 queued at 2
+        7s w1 ended 3 backend
+        → 3 ENDED engine error: decoding: the device is lost; the model is unloaded; ask again to reload it, 4 queued at 1
+        7s w1 ended 2 backend
+        → 2 ENDED engine error: decoding: the device is lost; the model is unloaded; ask again to reload it, unload w1, start w2, measure w2 chat 8192, 4 loading
         ",
     );
 }
@@ -267,7 +288,7 @@ fn an_unload_waits_for_all_responses_and_none_starts_meanwhile() {
         8s w1 ended 2 canceled
         → 2 ENDED Canceled, 4 queued at 1
         9s w1 ended 3 canceled
-        → ?
+        → 3 ENDED Canceled, unload w1, start w2, measure w2 chat 8192, 4 loading
         ",
     );
 }
@@ -305,7 +326,7 @@ fn a_request_for_another_model_is_overtaken_a_few_times_only() {
         36s request 4 chat by=c
         → 4 queued at 2
         37s w1 ended 2 well
-        → ?
+        → 2 ENDED Stop, start w2, measure w2 other 8192, 3 loading, 4 queued at 1
         ",
     );
 }
