@@ -91,7 +91,9 @@ impl Executor {
         match effect {
             Effect::Start(worker) => self.start(worker),
             Effect::Send(worker, command) => {
-                if let Command::Generate { job, .. } | Command::Embed { job, .. } = &command
+                if let Command::Generate { job, .. }
+                | Command::Embed { job, .. }
+                | Command::Tokenize { job, .. } = &command
                     && let Some(handle) = self.workers.get_mut(&worker)
                 {
                     let is_open = |job: &JobId| self.responses.contains_key(&RequestId(job.0));
