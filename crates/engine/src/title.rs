@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_long_message_loses_its_middle() {
-        let Prompt::Chat(chat) = prompt(&format!("Begin {} end", "word ".repeat(2_000))) else {
+        let Prompt::Chat(chat) = prompt(&format!("Begin {}end", "word ".repeat(2_000))) else {
             panic!("a title is asked for in a chat");
         };
         let text = &chat.messages[0].content;
