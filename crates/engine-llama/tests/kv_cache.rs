@@ -39,6 +39,7 @@ fn allocations_equal_the_estimate() {
             context_length: random.one_of(&[256, 700, 1000, 1024]),
             quantization: Quantization::F16,
             seed: round,
+            long_rope: None,
         };
         let file = model.write_temporary();
         let limits = Limits {
