@@ -333,9 +333,12 @@ impl Folder {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // A process may be restoring one.
-            let own_name = name.strip_suffix(TAKEN).unwrap_or(&name);
-            if name.starts_with(prefix) && !listed.contains(own_name) {
+            // A process may be restoring it.
+            let original = name.strip_suffix(TAKEN);
+            let is_taken = original.is_some_and(|original| {
+                listed.contains(original) && !self.path.join(original).exists()
+            });
+            if name.starts_with(prefix) && !listed.contains(&*name) && !is_taken {
                 removed_bytes += file_bytes(&entry.path()).unwrap_or(0);
                 remove(&entry.path());
             }

@@ -335,7 +335,7 @@ fn no_limit_is_exceeded_at_any_second() {
     // Otherwise the limits were never near.
     let busiest = computer.written.values().max().unwrap();
     assert!(*busiest > 7000 * MB, "{:?}", computer.written);
-    assert!(computer.most_bytes > 4000 * MB, "{}", computer.most_bytes);
+    assert!(computer.most_bytes > 3000 * MB, "{}", computer.most_bytes);
     let (n_saved, n_killed) = (computer.n_saved, computer.n_killed);
     assert!(
         n_saved > 30 && n_killed > 3,
