@@ -66,6 +66,7 @@ fn gguf_rows() -> bool {
         context_length: 8192,
         quantization: Quantization::F16,
         seed: 1,
+        long_rope: None,
     };
     let deep = TinyModel {
         architecture: "qwen3",
