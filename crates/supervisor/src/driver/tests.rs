@@ -50,6 +50,11 @@ fn tuning() -> Tuning {
 }
 
 fn start(workers: ScriptedWorkers, tuning: Tuning) -> TestSupervisor {
+    // Scripted workers run one job at a time.
+    let tuning = Tuning {
+        parallel_requests: 1,
+        ..tuning
+    };
     let signals = ScriptedSignals::default();
     let n_keep_awake = Arc::<AtomicUsize>::default();
     let counter = n_keep_awake.clone();
