@@ -40,10 +40,10 @@ const CHAT: &str = "starter";
 const EMBEDDER: &str = "qwen3-last";
 
 /// Requests of each client in a short run.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 1;
 
 /// After this number of complete requests, a process of a model is killed.
-const KILL_INTERVAL: usize = 40;
+const KILL_INTERVAL: usize = 10;
 
 /// What may remain of requests that have ended, in bytes: arenas of the allocator.
 const MEMORY_SLACK: u64 = 16 << 20;
