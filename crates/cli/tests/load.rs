@@ -31,7 +31,7 @@ use transom_signals::footprint_bytes;
 const N_CLIENTS: usize = 64;
 
 /// Each has several clients, and takes turns with the others.
-const N_KEYS: usize = 8;
+const N_KEYS: usize = 4;
 
 /// The model that generates text.
 const CHAT: &str = "starter";
