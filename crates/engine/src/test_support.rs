@@ -34,7 +34,6 @@ use crate::responses::{ResponseId, Responses};
 use crate::sampling::SamplingParams;
 use crate::saved::{self, CachedConversation, SavableCache, SavedConversation, bad_saved_data};
 use crate::text::OpenReasoning;
-use crate::token_pieces::{TokenInput, TokenPiece};
 
 /// Size of every scripted model's weights.
 pub const WEIGHT_BYTES: u64 = 1_000_000;
@@ -229,20 +228,6 @@ impl LoadedModel for ScriptedModel {
             system_tokens: 0,
             tools: None,
         })
-    }
-
-    /// Each byte is the token of this number.
-    fn pieces(&self, input: &TokenInput) -> Result<Vec<TokenPiece>, EngineError> {
-        let ids: Vec<u32> = match input {
-            TokenInput::Text { text, .. } => text.bytes().map(u32::from).collect(),
-            TokenInput::Tokens(ids) => ids.clone(),
-        };
-        self.info.check_vocabulary(&ids)?;
-        let piece = |id| TokenPiece {
-            id,
-            bytes: u8::try_from(id).into_iter().collect(),
-        };
-        Ok(ids.into_iter().map(piece).collect())
     }
 
     fn generate(
