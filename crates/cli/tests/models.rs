@@ -445,20 +445,3 @@ fn a_model_of_another_app_is_used_in_place_and_not_removed() {
     assert!(err(&removed).contains("Hugging Face"), "{}", err(&removed));
     assert!(snapshot.join(FILE).exists());
 }
-
-#[test]
-#[cfg(target_os = "linux")]
-fn without_certificates_the_error_says_what_to_install() {
-    let fixture = TestHub::start();
-    let mut command = fixture.command(&["models", "install", "tiny"]);
-    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        command.env(name, "/nowhere/at-all");
-    }
-    let failed = command.output().unwrap();
-    assert_eq!(code(&failed), 1, "{}", err(&failed));
-    let told = err(&failed);
-    assert!(
-        told.contains("install the package ca-certificates"),
-        "{told}"
-    );
-}
