@@ -41,6 +41,9 @@ pub struct TinyModel {
     pub ff_width: u32,
     /// Context length that the file states.
     pub context_length: u32,
+    /// The original context length of LongRoPE: a `llama` rotates keys with other factors if its cache
+    /// is larger.
+    pub long_rope: Option<u32>,
     /// Quantization of the matrices.
     pub quantization: Quantization,
     /// Another seed gives other weights.
@@ -57,6 +60,7 @@ impl Default for TinyModel {
             n_kv_heads: 2,
             ff_width: 512,
             context_length: 2048,
+            long_rope: None,
             quantization: Quantization::F16,
             seed: 1,
         }
@@ -122,6 +126,10 @@ impl TinyModel {
             .u32(&key("rope.dimension_count"), head_dim)
             .f32(&key("rope.freq_base"), 10_000.0)
             .f32(&key("attention.layer_norm_rms_epsilon"), 1e-6);
+        if let Some(original) = self.long_rope {
+            to.string(&key("rope.scaling.type"), "longrope")
+                .u32(&key("rope.scaling.original_context_length"), original);
+        }
         if self.architecture == "gemma3" {
             to.u32(&key("attention.sliding_window"), self.sliding_window())
                 .u32(&key("attention.sliding_window_pattern"), 2);
@@ -198,6 +206,12 @@ impl Weights<'_> {
             if model.architecture == "gemma3" {
                 self.norm(&name("post_attention_norm"), width);
                 self.norm(&name("post_ffw_norm"), width);
+            }
+        }
+        if model.long_rope.is_some() {
+            for (length, factor) in [("short", 1.0), ("long", 8.0)] {
+                let name = format!("rope_factors_{length}.weight");
+                self.vector(&name, model.head_dim() / 2, factor);
             }
         }
         self.norm("output_norm", width);

@@ -83,7 +83,7 @@ fn try_load(
 ) -> Result<LoadedDraft, EngineError> {
     let files = ModelFiles::open(&source.path)?;
     let has_gpu = native::supports_gpu();
-    let draft = Rc::new(load_weights(&files, has_gpu, control, &mut |_| {})?);
+    let draft = Rc::new(load_weights(&files, limits, has_gpu, control, &mut |_| {})?);
     let problem = if model.has_recurrent_state() || draft.has_recurrent_state() {
         "models with recurrent layers have no draft model, because they cannot remove wrong tokens"
     } else if !draft.vocab().has_same_tokens(model.vocab()) {

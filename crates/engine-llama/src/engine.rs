@@ -96,7 +96,7 @@ impl Engine for LlamaEngine {
         native::init();
         memory::return_large_blocks();
         let has_gpu = native::supports_gpu();
-        let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
+        let model = Rc::new(load_weights(&files, limits, has_gpu, control, on_progress)?);
         check_use(&files, &model)?;
         let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
             let during = format!("starting {} threads", self.n_threads);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use transom_catalog::gguf::GgufModel;
+use transom_catalog::gguf::{GgufModel, TensorInfo};
 use transom_catalog::{FaultCode, FileError, LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
@@ -23,6 +23,9 @@ const MIXED_ROTATION: [&str; 13] = [
     "smallthinker",
     "smollm3",
 ];
+
+/// The factors for long texts of LongRoPE.
+const LONG_FACTORS: &str = "rope_factors_long.weight";
 
 #[derive(Debug)]
 pub(crate) struct ModelFiles {
@@ -111,6 +114,21 @@ impl ModelFiles {
         let rotates = value("rope.scaling.finetuned").and_then(|value| value.as_bool());
         architecture.starts_with("granite")
             && (rotates == Some(false) || value("attention.rope_pattern").is_some())
+    }
+
+    /// Returns the entry with the model's original context length if the keys must be rotated with the
+    /// factors for long texts (LongRoPE), because the context may get longer than that.
+    ///
+    /// llama.cpp chooses the factors by the size of the cache. A cache that grows would keep keys that
+    /// were rotated with other factors, so that the entry must not count.
+    pub(crate) fn original_context_entry(&self, context_length: usize) -> Option<String> {
+        let mut has_factors = false;
+        let visit = |tensor: &TensorInfo<'_>| has_factors |= tensor.name == LONG_FACTORS;
+        self.files.for_each_tensor(visit).ok()?;
+        let architecture = &self.facts.architecture;
+        let key = format!("{architecture}.rope.scaling.original_context_length");
+        let original = self.files.first().view().ok()?.get(&key)?.as_u64()?;
+        (has_factors && context_length as u64 > original).then_some(key)
     }
 
     /// Returns the sampling parameters that the file recommends, with defaults for the others. If a

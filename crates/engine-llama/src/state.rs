@@ -49,6 +49,7 @@ fn identity(info: &ModelInfo, config: &CacheConfig) -> Value {
         "n_parameters": info.n_parameters,
         "stored_as": info.stored_as,
         "cache": describe_cache(config.cache_type, config.flash_attention),
+        "is_for_long_text": config.is_for_long_text,
     })
 }
 

@@ -46,7 +46,7 @@ pub(crate) const WINDOWED: TestModel = TestModel {
             ..TinyModel::default()
         };
         assert_eq!(model.sliding_window(), 64);
-        Model::load(&model.write_temporary().path, true, &mut |_| true)
+        Model::load(&model.write_temporary().path, true, None, &mut |_| true)
     },
 };
 
@@ -58,7 +58,7 @@ pub(crate) const HYBRID: TestModel = TestModel {
 
 fn load(fixture: &str) -> Option<Model> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    Model::load(&fixtures.join(fixture), true, &mut |_| true)
+    Model::load(&fixtures.join(fixture), true, None, &mut |_| true)
 }
 
 pub(crate) const ALL: [TestModel; 3] = [DENSE, WINDOWED, HYBRID];
@@ -80,6 +80,7 @@ fn session_of(model: Rc<Model>, context_length: usize, parked_bytes: u64) -> Ses
         bytes_per_token: 0,
         state_bytes: 0,
         can_shift: true,
+        is_for_long_text: false,
         parked_bytes,
     };
     Session::new(model, Rc::new(threads), config)

@@ -1,9 +1,10 @@
 //! Loads the weights of a GGUF file.
 
-use transom_engine::{EngineError, JobControl, LoadProgress, UnsupportedFeature};
+use transom_engine::{EngineError, JobControl, Limits, LoadProgress, UnsupportedFeature};
 
 use crate::device;
 use crate::files::ModelFiles;
+use crate::memory;
 use crate::native::{self, Model};
 
 /// Loads the weights of `files`, and reports its progress.
@@ -12,6 +13,7 @@ use crate::native::{self, Model};
 /// [`EngineError::Canceled`]; what llama.cpp says about a file that it cannot load.
 pub(crate) fn load_weights(
     files: &ModelFiles,
+    limits: &Limits,
     has_gpu: bool,
     control: &JobControl,
     on_progress: &mut dyn FnMut(LoadProgress),
@@ -28,14 +30,21 @@ pub(crate) fn load_weights(
     let _ = native::take_first_error();
     let mut reported = 0;
     let is_mapped = device::maps_weights(has_gpu, &files.facts);
-    let model = Model::load(files.first_path(), is_mapped, &mut |part| {
-        let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
-        if done_bytes > reported {
-            reported = done_bytes;
-            report(done_bytes);
-        }
-        !control.is_stopped()
-    });
+    let context_length = memory::context_length(&files.facts, limits);
+    let ignored = files.original_context_entry(context_length);
+    let model = Model::load(
+        files.first_path(),
+        is_mapped,
+        ignored.as_deref(),
+        &mut |part| {
+            let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
+            if done_bytes > reported {
+                reported = done_bytes;
+                report(done_bytes);
+            }
+            !control.is_stopped()
+        },
+    );
     if control.is_stopped() {
         return Err(EngineError::Canceled);
     }

@@ -84,7 +84,21 @@ fn generate(
 
 #[test]
 fn growing_the_cache_during_a_response_changes_no_token() {
-    let file = TinyModel::default().write_temporary();
+    check_growing(&TinyModel::default());
+}
+
+/// llama.cpp rotates keys with other factors if the cache is larger than the original context.
+#[test]
+fn growing_the_cache_beyond_the_original_context_changes_no_token() {
+    check_growing(&TinyModel {
+        long_rope: Some(1024),
+        ..TinyModel::default()
+    });
+}
+
+#[track_caller]
+fn check_growing(model: &TinyModel) {
+    let file = model.write_temporary();
     let load = || load(&LlamaEngine::new(), &file.path, &Limits::default()).expect("it loads");
     let mut growing = load();
     let prompt = words(1000, 1);

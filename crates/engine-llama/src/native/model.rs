@@ -1,7 +1,7 @@
 //! The weights of a model.
 #![expect(unsafe_code, reason = "calls into C")]
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -13,6 +13,18 @@ pub(crate) fn supports_gpu() -> bool {
     unsafe { sys::llama_supports_gpu_offload() }
 }
 
+/// Returns an entry of a file that is 1. A key has at most 127 bytes.
+fn entry_of_one(key: &str) -> sys::llama_model_kv_override {
+    // SAFETY: numbers and characters may be zero.
+    let mut entry: sys::llama_model_kv_override = unsafe { std::mem::zeroed() };
+    entry.tag = sys::LLAMA_KV_OVERRIDE_TYPE_INT;
+    entry.__bindgen_anon_1.val_i64 = 1;
+    for (to, from) in entry.key.iter_mut().zip(key.bytes().take(127)) {
+        *to = from as c_char;
+    }
+    entry
+}
+
 #[derive(Debug)]
 pub(crate) struct Model {
     model: NonNull<sys::llama_model>,
@@ -20,17 +32,21 @@ pub(crate) struct Model {
 
 impl Model {
     /// Loads the file at `path`, or a split model by its first part, with all layers on the GPU if
-    /// there is one. Weights are mapped from the file if `is_mapped`, else read into memory.
+    /// there is one. Weights are mapped from the file if `is_mapped`, else read into memory. The entry
+    /// `ignored`, which is a whole number, counts as 1.
     /// `on_progress` gets the progress from 0 to 1, and returns false to cancel. Returns `None` if
     /// it was canceled or failed; `log` has the reason.
     pub(crate) fn load(
         path: &Path,
         is_mapped: bool,
+        ignored: Option<&str>,
         mut on_progress: &mut dyn FnMut(f32) -> bool,
     ) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
-        // SAFETY: the path is a string that ends in a zero. `on_progress` outlives the call, and
-        // llama.cpp calls back only within it, from this thread.
+        // The last one, whose key is empty, ends the list.
+        let entries = [entry_of_one(ignored.unwrap_or_default()), entry_of_one("")];
+        // SAFETY: the path is a string that ends in a zero. `entries` and `on_progress` outlive the
+        // call, and llama.cpp calls back only within it, from this thread.
         let model = unsafe {
             let mut params = sys::llama_model_default_params();
             params.n_gpu_layers = -1;
@@ -41,6 +57,7 @@ impl Model {
             } else {
                 sys::LLAMA_LOAD_MODE_NONE
             };
+            params.kv_overrides = entries.as_ptr();
             params.progress_callback = Some(on_load_progress);
             params.progress_callback_user_data = (&raw mut on_progress).cast::<c_void>();
             sys::llama_model_load_from_file(path.as_ptr(), params)

@@ -22,6 +22,8 @@ pub(crate) struct CacheConfig {
     pub(crate) state_bytes: u64,
     /// See [`crate::files::ModelFiles::can_shift`].
     pub(crate) can_shift: bool,
+    /// Keys are rotated for long texts; see [`crate::files::ModelFiles::original_context_entry`].
+    pub(crate) is_for_long_text: bool,
     /// See [`transom_engine::Limits::parked_bytes`].
     pub(crate) parked_bytes: u64,
 }
@@ -33,14 +35,16 @@ impl CacheConfig {
         let cache_type = llama::kv_type(facts, has_gpu, limits.kv_cache);
         let kv_bytes = |n_tokens| llama::kv_cache_bytes(facts, n_tokens, cache_type);
         let max_chunk = llama::max_prefill(facts, has_gpu) as usize;
+        let context_length = memory::context_length(facts, limits);
         Self {
             cache_type,
             flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
             prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
-            context_length: memory::context_length(facts, limits),
+            context_length,
             bytes_per_token: kv_bytes(1) - kv_bytes(0),
             state_bytes: kv_bytes(0),
             can_shift: files.can_shift(model.sliding_window()),
+            is_for_long_text: files.original_context_entry(context_length).is_some(),
             parked_bytes: limits.parked_bytes,
         }
     }

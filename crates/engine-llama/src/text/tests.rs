@@ -14,7 +14,7 @@ fn models() -> [Model; 2] {
     ["qwen3-q4_k_m", "llama-f16"].map(|name| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/models");
         let path = folder.join(format!("{name}.gguf"));
-        Model::load(&path, true, &mut |_| true).expect("the fixture loads")
+        Model::load(&path, true, None, &mut |_| true).expect("the fixture loads")
     })
 }
 
