@@ -115,11 +115,17 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     cache::write_atomically(&config, text.as_bytes())?;
     let environment = toolchain.variables(&compiler, &linker.sdk);
     let run = |command, what: &[&str]| cargo(&config, &target, command, what, &environment);
-    let all = ["--workspace", "--lib", "--bins"];
+    let all = ["--keep-going", "--workspace", "--lib", "--bins"];
     run("check", &all)?;
     run(
         "check",
-        &["--workspace", "--tests", "--features", TEST_SUPPORT],
+        &[
+            "--keep-going",
+            "--workspace",
+            "--tests",
+            "--features",
+            TEST_SUPPORT,
+        ],
     )?;
     run("build", &all)?;
     progress::step("Checking the app with these programs", || {

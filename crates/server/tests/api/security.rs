@@ -1,8 +1,5 @@
 //! Requests that must not get through: smuggled, misdirected, oversized, or with a path for a name.
 
-use std::collections::BTreeSet;
-use std::fs;
-
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -171,10 +168,12 @@ async fn a_name_is_never_a_path_and_a_number_never_too_large() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn nothing_listens_on_another_interface() {
+    use std::collections::BTreeSet;
+
     let server = TestServer::start(fast()).await;
     let mut found = BTreeSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let Ok(text) = fs::read_to_string(table) else {
+        let Ok(text) = std::fs::read_to_string(table) else {
             continue;
         };
         for line in text.lines().skip(1) {
