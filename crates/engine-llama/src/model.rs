@@ -152,16 +152,6 @@ impl LoadedModel for LlamaModel {
         text::pieces(&self.info, self.model.vocab(), input)
     }
 
-    fn generate(
-        &mut self,
-        prompt: &PreparedPrompt,
-        params: &GenerationParams,
-        control: &JobControl,
-        sink: &mut dyn TokenSink,
-    ) -> Result<(FinishReason, Stats), EngineError> {
-        generation::run(self, prompt, params, control, sink)
-    }
-
     fn begin(
         &mut self,
         prompt: &PreparedPrompt,

@@ -157,16 +157,6 @@ impl LoadedModel for MlxModel {
         self.tokenizer.pieces(input)
     }
 
-    fn generate(
-        &mut self,
-        prompt: &PreparedPrompt,
-        params: &GenerationParams,
-        control: &JobControl,
-        sink: &mut dyn TokenSink,
-    ) -> Result<(FinishReason, Stats), EngineError> {
-        generation::run(self, prompt, params, control, sink)
-    }
-
     fn begin(
         &mut self,
         prompt: &PreparedPrompt,

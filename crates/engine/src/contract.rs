@@ -130,7 +130,8 @@ pub trait LoadedModel {
         Err(EngineError::backend(during, "the model has no tokenizer"))
     }
 
-    /// Generates a response, and reports to `sink` on the calling thread.
+    /// Generates a response alone, and reports to `sink` on the calling thread. By default takes all steps
+    /// of a response that [`LoadedModel::begin`] began.
     ///
     /// The order of events is `Started`, `Prefill`*, `Text`* and `ToolCall`*, `Finished`. `Finished` comes once, as
     /// the last event, and only if the result is `Ok`. A job that was stopped returns `Ok` with
@@ -144,7 +145,17 @@ pub trait LoadedModel {
         params: &GenerationParams,
         control: &JobControl,
         sink: &mut dyn TokenSink,
-    ) -> Result<(FinishReason, Stats), EngineError>;
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        let Some(id) = self.begin(prompt, params, control)? else {
+            let reason = "this model begins no responses";
+            return Err(EngineError::backend("generating", reason));
+        };
+        loop {
+            if let Some(end) = self.step(id, sink)? {
+                return Ok(end);
+            }
+        }
+    }
 
     /// Begins a response that is generated in steps, in turns with other responses of this model; each
     /// has a KV cache of its own. `None` if the model generates one response at a time, with

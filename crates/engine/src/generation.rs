@@ -12,9 +12,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::constraint::{Constraint, Constraints, ResponseConstraint, TokenTable};
-use crate::contract::{LoadedModel, TokenSink};
 use crate::error::EngineError;
-use crate::event::{FinishReason, Stats};
+use crate::event::Stats;
 use crate::job_control::JobControl;
 use crate::logprobs::Scores;
 use crate::request::{GenerationParams, PreparedPrompt};
@@ -174,27 +173,6 @@ impl PreparedPrompt {
         let constraint = self.constraint(params)?;
         let is_text_start = !self.continues_message;
         constraints.compile(constraint, self.starts_in_reasoning, is_text_start, table)
-    }
-}
-
-/// Generates a response alone, with a model that [begins](LoadedModel::begin) responses.
-///
-/// # Errors
-/// Those of [`LoadedModel::generate`].
-pub fn run(
-    model: &mut dyn LoadedModel,
-    prompt: &PreparedPrompt,
-    params: &GenerationParams,
-    control: &JobControl,
-    sink: &mut dyn TokenSink,
-) -> Result<(FinishReason, Stats), EngineError> {
-    let Some(id) = model.begin(prompt, params, control)? else {
-        return model.generate(prompt, params, control, sink);
-    };
-    loop {
-        if let Some(end) = model.step(id, sink)? {
-            return Ok(end);
-        }
     }
 }
 

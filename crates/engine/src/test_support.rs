@@ -26,7 +26,7 @@ use crate::contract::{
 use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
-use crate::generation::{self, common_prefix_len};
+use crate::generation::common_prefix_len;
 use crate::job_control::JobControl;
 use crate::model_info::ModelInfo;
 use crate::request::{ConversationId, GenerationParams, PreparedPrompt, Prompt};
@@ -228,16 +228,6 @@ impl LoadedModel for ScriptedModel {
             system_tokens: 0,
             tools: None,
         })
-    }
-
-    fn generate(
-        &mut self,
-        prompt: &PreparedPrompt,
-        params: &GenerationParams,
-        control: &JobControl,
-        sink: &mut dyn TokenSink,
-    ) -> Result<(FinishReason, Stats), EngineError> {
-        generation::run(self, prompt, params, control, sink)
     }
 
     fn begin(

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use super::*;
-use crate::event::{Section, TokenEvent};
+use crate::event::{FinishReason, Section, TokenEvent};
 use crate::test_support::Recorder;
 
 /// Returns these results in order, and then reports a full context.
