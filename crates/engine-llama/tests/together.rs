@@ -8,11 +8,8 @@ use std::path::Path;
 
 use support::{Model, load, model_path};
 use transom_catalog::test_support::TinyModel;
-use transom_engine::test_support::Recorder;
-use transom_engine::{
-    ConversationId, FinishReason, GenerationParams, JobControl, Limits, Prompt, ResponseId,
-    SamplingParams, Stats,
-};
+use transom_engine::test_support::{Recorder, begin, in_turns};
+use transom_engine::{ConversationId, GenerationParams, Limits, ResponseId, SamplingParams};
 use transom_engine_llama::LlamaEngine;
 
 const CONTEXT: usize = 2048;
@@ -50,32 +47,6 @@ fn greedy(id: u64, n_tokens: usize) -> GenerationParams {
     }
 }
 
-fn begin(model: &mut Model, prompt: &[u32], params: &GenerationParams) -> ResponseId {
-    let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()));
-    let prompt = prompt.expect("the prompt fits");
-    let begun = model.begin(&prompt, params, &JobControl::new());
-    begun.expect("there is memory").expect("it takes turns")
-}
-
-/// Takes turns until all responses have ended. Returns their tokens and statistics.
-fn in_turns(model: &mut Model, ids: &[ResponseId]) -> Vec<(Vec<u32>, Stats)> {
-    let mut recorders: Vec<Recorder> = ids.iter().map(|_| Recorder::default()).collect();
-    let mut ends: Vec<Option<Stats>> = ids.iter().map(|_| None).collect();
-    while ends.iter().any(Option::is_none) {
-        for ((id, recorder), end) in ids.iter().zip(&mut recorders).zip(&mut ends) {
-            if end.is_none() {
-                let ended = model.step(*id, recorder).expect("the step succeeds");
-                *end = ended.map(|(reason, stats)| {
-                    assert_eq!(reason, FinishReason::Length);
-                    stats
-                });
-            }
-        }
-    }
-    let tokens = recorders.into_iter().map(|recorder| recorder.tokens);
-    tokens.zip(ends.into_iter().flatten()).collect()
-}
-
 /// The first cache is allocated for 1,024 tokens, and grows while the second one is used.
 #[test]
 fn a_cache_that_grows_or_shifts_beside_another_changes_no_token() {
@@ -95,13 +66,13 @@ fn a_cache_that_grows_or_shifts_beside_another_changes_no_token() {
     let file = file.write_temporary();
     let alone = requests.clone().map(|(prompt, params)| {
         let mut model = model_at(&file.path, 0);
-        let id = begin(&mut model, &prompt, &params);
-        in_turns(&mut model, &[id]).remove(0)
+        let id = begin(&mut *model, &prompt, &params);
+        in_turns(&mut *model, &[id]).remove(0)
     });
     assert!(alone[1].1.shifted_tokens > 0);
     let mut model = model_at(&file.path, 0);
-    let ids = requests.map(|(prompt, params)| begin(&mut model, &prompt, &params));
-    for (found, expected) in in_turns(&mut model, &ids).iter().zip(&alone) {
+    let ids = requests.map(|(prompt, params)| begin(&mut *model, &prompt, &params));
+    for (found, expected) in in_turns(&mut *model, &ids).iter().zip(&alone) {
         assert_eq!(found.0, expected.0);
         assert_eq!(found.1.shifted_tokens, expected.1.shifted_tokens);
         assert_eq!(found.1.cached_tokens, 0);
@@ -118,9 +89,9 @@ fn every_conversation_continues_at_its_end() {
     for turn in 0..3 {
         let ids: Vec<ResponseId> = (1..)
             .zip(&prompts)
-            .map(|(id, prompt)| begin(&mut model, prompt, &greedy(id, 20 + 10 * id as usize)))
+            .map(|(id, prompt)| begin(&mut *model, prompt, &greedy(id, 20 + 10 * id as usize)))
             .collect();
-        let ended = in_turns(&mut model, &ids);
+        let ended = in_turns(&mut *model, &ids);
         for (prompt, (tokens, stats)) in prompts.iter_mut().zip(ended) {
             // All but the last token of the response, and 10 new ones.
             let expected = if turn == 0 { 0 } else { prompt.len() - 11 };
@@ -135,9 +106,9 @@ fn every_conversation_continues_at_its_end() {
 fn between_responses_there_is_one_context() {
     let mut model = model(0);
     let one = model.memory().kv_cache_bytes;
-    let ids = [1, 2, 3].map(|id| begin(&mut model, &words(100, id as u32), &greedy(id, 10)));
+    let ids = [1, 2, 3].map(|id| begin(&mut *model, &words(100, id as u32), &greedy(id, 10)));
     assert_eq!(model.memory().kv_cache_bytes, 3 * one);
-    in_turns(&mut model, &ids);
+    in_turns(&mut *model, &ids);
     assert_eq!(model.memory().kv_cache_bytes, one);
     assert_eq!(model.memory().parked_bytes, 0);
 }
@@ -151,10 +122,10 @@ fn only_the_first_response_drafts_and_none_changes() {
         ..greedy(1, 60)
     };
     let mut model = model(0);
-    let id = begin(&mut model, &prompt, &plain);
-    let (expected, _) = in_turns(&mut model, &[id]).remove(0);
-    let ids = [1, 2].map(|id| begin(&mut model, &prompt, &greedy(id, 60)));
-    let ended = in_turns(&mut model, &ids);
+    let id = begin(&mut *model, &prompt, &plain);
+    let (expected, _) = in_turns(&mut *model, &[id]).remove(0);
+    let ids = [1, 2].map(|id| begin(&mut *model, &prompt, &greedy(id, 60)));
+    let ended = in_turns(&mut *model, &ids);
     for (tokens, _) in &ended {
         assert_eq!(*tokens, expected);
     }
@@ -164,9 +135,9 @@ fn only_the_first_response_drafts_and_none_changes() {
 #[test]
 fn a_response_that_has_ended_has_no_more_steps() {
     let mut model = model(0);
-    let id = begin(&mut model, &words(20, 1), &greedy(1, 2));
-    in_turns(&mut model, &[id]);
+    let id = begin(&mut *model, &words(20, 1), &greedy(1, 2));
+    in_turns(&mut *model, &[id]);
     assert!(model.step(id, &mut Recorder::default()).is_err());
-    let next = begin(&mut model, &words(20, 1), &greedy(1, 2));
-    in_turns(&mut model, &[next]);
+    let next = begin(&mut *model, &words(20, 1), &greedy(1, 2));
+    in_turns(&mut *model, &[next]);
 }

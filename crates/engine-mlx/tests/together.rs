@@ -7,12 +7,8 @@ mod support;
 mod turns;
 
 use support::lock_mlx;
-use transom_engine::test_support::Recorder;
-use transom_engine::{
-    ConversationId, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt,
-    ResponseId, Stats, Trim,
-};
-use transom_engine_mlx::MlxModel;
+use transom_engine::test_support::{Recorder, begin, in_turns};
+use transom_engine::{ConversationId, GenerationParams, Limits, LoadedModel, ResponseId, Trim};
 use turns::{check_response, greedy_params, model_within, text};
 
 /// With attention to all tokens, with windows, and with recurrent states.
@@ -37,32 +33,6 @@ fn params(id: u64, n_tokens: usize) -> GenerationParams {
         conversation: Some(ConversationId(id)),
         ..greedy_params()
     }
-}
-
-fn begin(model: &mut MlxModel, prompt: &[u32], params: &GenerationParams) -> ResponseId {
-    let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()));
-    let prompt = prompt.expect("the prompt fits");
-    let begun = model.begin(&prompt, params, &JobControl::new());
-    begun.expect("it begins").expect("it takes turns")
-}
-
-/// Takes turns until all responses have ended. Returns their tokens and statistics.
-fn in_turns(model: &mut MlxModel, ids: &[ResponseId]) -> Vec<(Vec<u32>, Stats)> {
-    let mut recorders: Vec<Recorder> = ids.iter().map(|_| Recorder::default()).collect();
-    let mut ends: Vec<Option<Stats>> = ids.iter().map(|_| None).collect();
-    while ends.iter().any(Option::is_none) {
-        for ((id, recorder), end) in ids.iter().zip(&mut recorders).zip(&mut ends) {
-            if end.is_none() {
-                let ended = model.step(*id, recorder).expect("the step succeeds");
-                *end = ended.map(|(reason, stats)| {
-                    assert_eq!(reason, FinishReason::Length);
-                    stats
-                });
-            }
-        }
-    }
-    let tokens = recorders.into_iter().map(|recorder| recorder.tokens);
-    tokens.zip(ends.into_iter().flatten()).collect()
 }
 
 #[test]

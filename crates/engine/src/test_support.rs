@@ -98,6 +98,39 @@ impl Recorder {
     }
 }
 
+/// Begins a response to a prompt of these tokens.
+///
+/// # Panics
+/// Panics if the prompt does not fit or the model does not begin a response.
+pub fn begin(model: &mut dyn LoadedModel, prompt: &[u32], params: &GenerationParams) -> ResponseId {
+    let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()));
+    let prompt = prompt.expect("the prompt fits");
+    let begun = model.begin(&prompt, params, &JobControl::new());
+    begun.expect("it begins").expect("it takes turns")
+}
+
+/// Takes turns until all responses have ended at their length. Returns their tokens and statistics.
+///
+/// # Panics
+/// Panics if a step fails or a response ends otherwise.
+pub fn in_turns(model: &mut dyn LoadedModel, ids: &[ResponseId]) -> Vec<(Vec<u32>, Stats)> {
+    let mut recorders: Vec<Recorder> = ids.iter().map(|_| Recorder::default()).collect();
+    let mut ends: Vec<Option<Stats>> = ids.iter().map(|_| None).collect();
+    while ends.iter().any(Option::is_none) {
+        for ((id, recorder), end) in ids.iter().zip(&mut recorders).zip(&mut ends) {
+            if end.is_none() {
+                let ended = model.step(*id, recorder).expect("the step succeeds");
+                *end = ended.map(|(reason, stats)| {
+                    assert_eq!(reason, FinishReason::Length);
+                    stats
+                });
+            }
+        }
+    }
+    let tokens = recorders.into_iter().map(|recorder| recorder.tokens);
+    tokens.zip(ends.into_iter().flatten()).collect()
+}
+
 impl TokenSink for Recorder {
     fn on_event(&mut self, event: TokenEvent) {
         self.events.push(event);
