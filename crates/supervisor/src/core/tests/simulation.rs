@@ -6,12 +6,10 @@ mod faults;
 mod invariants;
 mod worker;
 
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::fmt::Write as _;
-use std::hash::Hasher as _;
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use transom_engine::{EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::WorkerReport::{self, Message};
@@ -43,6 +41,9 @@ const WATCHDOG: Duration = Duration::from_secs(125);
 
 /// Every request ends within this time, whatever workers do.
 const MAX_WAIT: Duration = Duration::from_secs(20 * 60);
+
+/// A hash of a state. Hashing millions of states takes long without an optimized hash function.
+pub(super) type Key = [u8; 32];
 
 #[derive(Debug, Clone)]
 pub(super) struct Simulation {
@@ -367,7 +368,7 @@ impl Simulation {
 
     /// Resumes, lets workers reply or be killed, and advances time. Every request must end in time,
     /// and every model be unloaded whose process can be killed. `known_to_settle` are known states.
-    pub(super) fn settle(mut self, machine: MemoryCondition, known_to_settle: &mut HashSet<u64>) {
+    pub(super) fn settle(mut self, machine: MemoryCondition, known_to_settle: &mut HashSet<Key>) {
         let mut passed = Vec::new();
         let began = self.now;
         self.step(signals(MemoryPressure::Normal));
@@ -421,21 +422,9 @@ impl Simulation {
     }
 
     /// Returns a key that is equal for equal states, whatever led to them.
-    pub(super) fn key(&self) -> u64 {
-        let mut hasher = Hashed(DefaultHasher::new());
-        let written = write!(hasher, "{:?}{:?}{:?}", self.core, self.now, self.workers);
-        written.expect("hashing does not fail");
-        hasher.0.finish()
-    }
-}
-
-/// Hashes what is written, without storing it.
-struct Hashed(DefaultHasher);
-
-impl std::fmt::Write for Hashed {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
+    pub(super) fn key(&self) -> Key {
+        let state = format!("{:?}{:?}{:?}", self.core, self.now, self.workers);
+        Sha256::digest(state).into()
     }
 }
 
