@@ -1,7 +1,7 @@
 //! The checked view of a file's bytes.
 //!
 //! Rule: [`Gguf::parse`] checks everything that the methods rely on. It allocates only a few numbers
-//! per tensor, whatever the file claims.
+//! per tensor and one per metadata entry, whatever the file claims.
 
 use super::cursor::Cursor;
 use super::tensor::{TensorInfo, TensorType, bad_shape};
@@ -15,12 +15,14 @@ const MAX_KEY: usize = 65_535;
 const DEFAULT_ALIGNMENT: u64 = 32;
 
 /// The checked contents of a GGUF file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Gguf<'a> {
     bytes: &'a [u8],
-    n_entries: u64,
-    n_tensors: u64,
     entries_at: usize,
+    /// Where each metadata entry begins, sorted by key: a vocabulary has hundreds of thousands of
+    /// strings, which a search through the entries would walk for each key.
+    places: Vec<usize>,
+    n_tensors: u64,
     tensors_at: usize,
     data_at: u64,
     alignment: u64,
@@ -41,17 +43,20 @@ impl<'a> Gguf<'a> {
         check_count("metadata entries", n_entries, 8 + 1 + 4 + 1, bytes)?;
         let mut this = Self {
             bytes,
-            n_entries,
-            n_tensors,
             entries_at: cursor.position(),
+            // Offsets instead of keys: a short entry takes 14 bytes of the file, so 8 bytes per entry
+            // are less than the file's size, and 16 would be more.
+            places: Vec::with_capacity(n_entries as usize),
+            n_tensors,
             tensors_at: 0,
             data_at: 0,
             alignment: DEFAULT_ALIGNMENT,
         };
         for index in 0..n_entries {
+            this.places.push(cursor.position());
             read_entry(&mut cursor, index)?;
         }
-        this.check_keys()?;
+        this.sort_keys()?;
         this.alignment = this.read_alignment()?;
         this.tensors_at = cursor.position();
         for index in 0..n_tensors {
@@ -76,13 +81,16 @@ impl<'a> Gguf<'a> {
     /// Returns the metadata in the order of the file.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
         let mut cursor = Cursor::new(&self.bytes[self.entries_at..]);
-        (0..self.n_entries).map_while(move |index| read_entry(&mut cursor, index).ok())
+        let n_entries = self.places.len() as u64;
+        (0..n_entries).map_while(move |index| read_entry(&mut cursor, index).ok())
     }
 
     /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
-        self.entries()
-            .find_map(|(found, value)| (found == key).then_some(value))
+        let found = |&place: &usize| key_at(self.bytes, place).cmp(key.as_bytes());
+        let index = self.places.binary_search_by(found).ok()?;
+        let mut cursor = Cursor::new(&self.bytes[self.places[index]..]);
+        Some(read_entry(&mut cursor, 0).ok()?.1)
     }
 
     /// Returns the tensors in the order of the file.
@@ -101,22 +109,11 @@ impl<'a> Gguf<'a> {
         self.tensors().map(|tensor| tensor.n_bytes).sum()
     }
 
-    fn check_keys(&self) -> Result<(), Fault> {
-        // Offsets instead of keys: a short entry takes 14 bytes of the file, so 8 bytes per entry are
-        // less than the file's size, and 16 would be more.
-        let mut places = Vec::with_capacity(self.n_entries as usize);
-        let mut cursor = Cursor::new(self.bytes);
-        cursor.take(self.entries_at as u64, "the head")?;
-        for index in 0..self.n_entries {
-            places.push(cursor.position());
-            read_entry(&mut cursor, index)?;
-        }
-        let key = |place: usize| {
-            let mut cursor = Cursor::new(&self.bytes[place..]);
-            cursor.string("a metadata key").unwrap_or_default()
-        };
-        places.sort_unstable_by_key(|&place| key(place));
-        match places.windows(2).find(|pair| key(pair[0]) == key(pair[1])) {
+    fn sort_keys(&mut self) -> Result<(), Fault> {
+        let key = |place: usize| key_at(self.bytes, place);
+        self.places.sort_unstable_by_key(|&place| key(place));
+        let is_same = |pair: &&[usize]| key(pair[0]) == key(pair[1]);
+        match self.places.windows(2).find(is_same) {
             None => Ok(()),
             Some(pair) => {
                 let name = String::from_utf8_lossy(key(pair[0]));
@@ -192,6 +189,12 @@ impl<'a> Gguf<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the key of the metadata entry that begins at `place`, which was checked.
+fn key_at(bytes: &[u8], place: usize) -> &[u8] {
+    let mut cursor = Cursor::new(&bytes[place..]);
+    cursor.string("a metadata key").unwrap_or_default()
 }
 
 fn duplicate(what: &str, name: &str) -> Fault {
