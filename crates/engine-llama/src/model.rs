@@ -36,7 +36,7 @@ pub(crate) struct LlamaModel {
     pub(crate) model: Rc<Model>,
     pub(crate) draft_weight_bytes: u64,
     pub(crate) template: Option<ChatTemplate>,
-    /// The session of the last response that has ended; empty while it is used by another response.
+    /// The session of the last response that ended with no other in progress; empty while responses are.
     pub(crate) session: Session,
     pub(crate) responses: Responses<Response>,
     /// `None` while a response uses it.

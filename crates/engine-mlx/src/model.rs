@@ -37,8 +37,8 @@ pub struct MlxModel {
     /// Bytes that may be wired while a response runs.
     pub(crate) wired_limit: usize,
     pub(crate) weight_bytes: u64,
-    /// Those of the last response that has ended; their current one is empty while another response uses
-    /// it.
+    /// Those of the last response that ended with no other in progress; their current one is empty while
+    /// responses are.
     pub(crate) sessions: Sessions,
     pub(crate) responses: Responses<Response>,
     /// That of the responses in progress.

@@ -42,7 +42,8 @@ pub trait Decode {
     fn add_checkpoint(&mut self);
 
     /// Processes these tokens of the prompt, and waits for the device, so that no other response is
-    /// charged for their time. After the last ones, the next token is known. Returns false if the job was stopped before they were processed.
+    /// charged for their time. After the last ones, the next token is known. Returns false if the job
+    /// was stopped before they were processed.
     fn prefill_step(
         &mut self,
         tokens: &[u32],
