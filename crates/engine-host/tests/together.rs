@@ -110,6 +110,49 @@ fn tokens_are_counted_while_a_response_runs() {
     child.shut_down();
 }
 
+/// All of them are queued before the first one starts. The response has a step after each.
+#[test]
+fn a_response_goes_on_while_many_jobs_are_queued() {
+    let (engine, is_reached, resume) = pausing_engine("flat:3", engine::is_text);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
+    is_reached.recv().unwrap();
+    for job in 2..=12 {
+        child.send(&Command::Count {
+            job: JobId(job),
+            prompt: Box::new(Prompt::Text("four".to_owned())),
+        });
+    }
+    let mut reports = child.ping();
+    drop(resume);
+    let is_last = |report: &Report| matches!(report, Report::JobEnded { job: JobId(12), .. });
+    reports.extend(child.until(is_last));
+    let is_own = |report: &Report| matches!(report, Report::JobEnded { job: JobId(1), .. });
+    assert!(reports.iter().any(is_own), "it stood still");
+    child.shut_down();
+}
+
+#[test]
+fn a_response_that_gets_no_memory_ends_alone() {
+    let mut child = TestChild::loaded(ModeEngine::new("endless:full"));
+    child.send(&engine::generate(1, "hello"));
+    first_texts(&mut child, 1);
+    child.send(&engine::generate(2, "hello"));
+    let reports = child.until(is_job_end);
+    let is_broken = |report: &Report| matches!(report, Report::Broken { .. });
+    assert!(!reports.iter().any(is_broken), "the model is not broken");
+    let Some(Report::JobEnded { job, result }) = reports.last() else {
+        panic!("{reports:?}");
+    };
+    assert_eq!(*job, JobId(2));
+    assert!(matches!(result, Err(EngineError::Backend { .. })));
+    assert_eq!(first_texts(&mut child, 1)[0].0, 1);
+    child.send(&stop(1, FinishReason::Canceled));
+    let ended = summary(&child.until(is_job_end));
+    assert_eq!(ended.reason, FinishReason::Canceled);
+    child.shut_down();
+}
+
 #[test]
 fn a_model_that_breaks_ends_all_responses_with_the_error() {
     let (engine, is_reached, resume) = pausing_engine("backend-error", engine::is_text);

@@ -233,7 +233,11 @@ where
         let n_logits = usize::from(is_last);
         let began = Instant::now();
         let is_processed = self.session.append(tokens, n_logits, control)?;
-        if is_processed && is_last {
+        if !is_last {
+            // Nobody reads its logits, so its time would count as that of the next step, which may be
+            // another response's.
+            self.session.wait();
+        } else if is_processed {
             if !self.constraint.resolve(control)? {
                 return Ok(false);
             }

@@ -36,7 +36,7 @@ pub(crate) struct LlamaModel {
     pub(crate) model: Rc<Model>,
     pub(crate) draft_weight_bytes: u64,
     pub(crate) template: Option<ChatTemplate>,
-    /// The session of the last response that has ended; empty while it is used by another response.
+    /// The session of the last response that ended with no other in progress; empty while responses are.
     pub(crate) session: Session,
     pub(crate) responses: Responses<Response>,
     /// `None` while a response uses it.
@@ -175,8 +175,8 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        for response in self.responses.iter_mut() {
-            let running = response.decoder_mut().session_mut();
+        for response in self.responses.iter() {
+            let running = response.decoder().session();
             self.session.park_copy_of(running, &session_prompt);
         }
         self.session.reuse(session_prompt)?;
@@ -225,7 +225,13 @@ impl LoadedModel for LlamaModel {
         };
         if let Some(ended) = self.responses.remove(id) {
             let (session, speculation) = ended.into_decoder().into_parts();
-            self.session.replace(*session);
+            // A response that memory pressure has stopped leaves nothing.
+            let is_kept = matches!(end, Ok((reason, _)) if reason != FinishReason::Shed);
+            if self.responses.is_empty() {
+                self.session.replace(*session);
+            } else if is_kept {
+                self.session.park_ended(*session);
+            }
             self.speculation = self.speculation.take().or(speculation);
         }
         let (reason, stats) = end?;

@@ -199,7 +199,8 @@ impl Session {
         self.park(self.tokens().len(), more_bytes);
         if self.restore(&better, n_needed) {
             let n_removed = better.tokens().len() - better.reusable_by(prompt);
-            if prompt.continues(&better.conversation) || n_removed <= FEW_TOKENS {
+            let is_needed = !prompt.continues(&better.conversation) && !better.is_spare;
+            if !is_needed || n_removed <= FEW_TOKENS {
                 self.conversation = better.conversation;
             } else {
                 self.conversation = better.conversation.clone();
@@ -413,11 +414,16 @@ impl Session {
         })
     }
 
-    /// Waits until nothing runs, at the end of a response. After that the cache can be saved.
-    pub(crate) fn finish(&mut self) {
+    /// Waits until the last step has finished. A device may compute it after [`Session::append`].
+    pub(crate) fn wait(&self) {
         if let Some(context) = &self.context {
             context.synchronize();
         }
+    }
+
+    /// Waits until nothing runs, at the end of a response. After that the cache can be saved.
+    pub(crate) fn finish(&mut self) {
+        self.wait();
         self.drop_pending_shift();
     }
 

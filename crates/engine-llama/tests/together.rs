@@ -7,9 +7,12 @@ mod support;
 use std::path::Path;
 
 use support::{Model, load, model_path};
-use transom_catalog::test_support::TinyModel;
+use transom_catalog::test_support::{TemporaryModel, TinyModel};
 use transom_engine::test_support::{Recorder, begin, in_turns};
-use transom_engine::{ConversationId, GenerationParams, Limits, ResponseId, SamplingParams};
+use transom_engine::{
+    ConversationId, FinishReason, GenerationParams, JobControl, Limits, Prompt, ResponseId,
+    SamplingParams,
+};
 use transom_engine_llama::LlamaEngine;
 
 const CONTEXT: usize = 2048;
@@ -26,6 +29,15 @@ fn model_at(path: &Path, parked_bytes: u64) -> Model {
     };
     let engine = LlamaEngine::new().with_threads(1);
     load(&engine, path, &limits).expect("the model loads")
+}
+
+/// Writes a model whose context has [`CONTEXT`] tokens.
+fn long_model() -> TemporaryModel {
+    let model = TinyModel {
+        context_length: CONTEXT as u32,
+        ..TinyModel::default()
+    };
+    model.write_temporary()
 }
 
 /// Returns `n` ordinary pseudorandom tokens that depend on `salt`.
@@ -59,11 +71,7 @@ fn a_cache_that_grows_or_shifts_beside_another_changes_no_token() {
         (words(CONTEXT - 40, 500), shifting),
         (words(30, 900), greedy(3, 120)),
     ];
-    let file = TinyModel {
-        context_length: CONTEXT as u32,
-        ..TinyModel::default()
-    };
-    let file = file.write_temporary();
+    let file = long_model();
     let alone = requests.clone().map(|(prompt, params)| {
         let mut model = model_at(&file.path, 0);
         let id = begin(&mut *model, &prompt, &params);
@@ -111,6 +119,78 @@ fn between_responses_there_is_one_context() {
     in_turns(&mut *model, &ids);
     assert_eq!(model.memory().kv_cache_bytes, one);
     assert_eq!(model.memory().parked_bytes, 0);
+}
+
+/// Only the cache of a response in progress is reserved beside that of the model.
+#[test]
+fn a_response_that_ends_beside_another_leaves_a_parked_conversation() {
+    for parked_bytes in [0, 256 << 20] {
+        let mut model = model(parked_bytes);
+        let one = model.memory().kv_cache_bytes;
+        let mut prompt = words(100, 1);
+        let ended = begin(&mut *model, &prompt, &greedy(1, 10));
+        let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
+        let (tokens, _) = in_turns(&mut *model, &[ended]).remove(0);
+        assert_eq!(model.memory().kv_cache_bytes, one);
+        assert_eq!(model.memory().parked_bytes > 0, parked_bytes > 0);
+        prompt.extend(tokens);
+        prompt.extend(words(10, 40));
+        let next = begin(&mut *model, &prompt, &greedy(1, 10));
+        let ended = in_turns(&mut *model, &[running, next]);
+        let known = if parked_bytes > 0 {
+            prompt.len() - 11
+        } else {
+            0
+        };
+        assert_eq!(ended[1].1.cached_tokens, known);
+        assert_eq!(model.memory().kv_cache_bytes, one);
+    }
+}
+
+/// Nothing is copied while memory is short.
+#[test]
+fn a_response_that_is_stopped_for_its_memory_leaves_nothing_beside_another() {
+    let mut model = model(256 << 20);
+    let one = model.memory().kv_cache_bytes;
+    let control = JobControl::new();
+    let prompt = model.prepare(&Prompt::Tokens(words(100, 1)));
+    let prompt = prompt.expect("the prompt fits");
+    let begun = model.begin(&prompt, &greedy(1, 10), &control);
+    let stopped = begun.expect("it begins").expect("it takes turns");
+    let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
+    let mut recorder = Recorder::default();
+    while recorder.tokens.is_empty() {
+        assert_eq!(model.step(stopped, &mut recorder), Ok(None));
+    }
+    control.shed();
+    let end = model.step(stopped, &mut recorder);
+    assert!(matches!(end, Ok(Some((FinishReason::Shed, _)))), "{end:?}");
+    assert_eq!(model.memory().kv_cache_bytes, one);
+    assert_eq!(model.memory().parked_bytes, 0);
+    in_turns(&mut *model, &[running]);
+}
+
+/// The copy that it started from is not kept: the conversation is still in the other cache. A small
+/// part of a long conversation is not worth a copy.
+#[test]
+fn a_response_starts_from_a_copy_of_a_running_one_if_it_shares_enough() {
+    let file = long_model();
+    for (n_shared, n_other, n_cached) in [(100, 50, 100), (40, 1300, 0)] {
+        let mut model = model_at(&file.path, 256 << 20);
+        let shared = words(n_shared, 1);
+        let long = [&shared[..], &words(n_other, 500)].concat();
+        let running = begin(&mut *model, &long, &greedy(1, 20));
+        let mut recorder = Recorder::default();
+        while recorder.tokens.is_empty() {
+            assert_eq!(model.step(running, &mut recorder), Ok(None));
+        }
+        let prompt = [&shared[..], &words(40, 900)].concat();
+        let beside = begin(&mut *model, &prompt, &greedy(2, 5));
+        assert_eq!(model.memory().parked_bytes, 0);
+        let (_, stats) = in_turns(&mut *model, &[beside]).remove(0);
+        assert_eq!(stats.cached_tokens, n_cached);
+        in_turns(&mut *model, &[running]);
+    }
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub struct MlxModel {
     /// Bytes that may be wired while a response runs.
     pub(crate) wired_limit: usize,
     pub(crate) weight_bytes: u64,
-    /// Those of the last response that has ended; their current one is empty while another response uses
-    /// it.
+    /// Those of the last response that ended with no other in progress; their current one is empty while
+    /// responses are.
     pub(crate) sessions: Sessions,
     pub(crate) responses: Responses<Response>,
     /// That of the responses in progress.
@@ -244,7 +244,13 @@ impl LoadedModel for MlxModel {
         };
         if let Some(ended) = self.responses.remove(id) {
             let (sessions, speculation) = ended.generation.into_decoder().into_parts();
-            self.sessions.replace(*sessions);
+            // A response that memory pressure has stopped leaves nothing.
+            let is_kept = matches!(end, Ok((reason, _)) if reason != FinishReason::Shed);
+            if self.responses.is_empty() {
+                self.sessions.replace(*sessions);
+            } else if is_kept {
+                self.sessions.park_ended(*sessions);
+            }
             self.speculation = self.speculation.take().or(speculation);
         }
         let (reason, stats) = end?;

@@ -94,6 +94,11 @@ impl Sessions {
         self.park(former);
     }
 
+    /// Parks the session of a response that has ended while others are in progress.
+    pub(crate) fn park_ended(&mut self, ended: Self) {
+        self.park(ended.current);
+    }
+
     /// Copies what `prompt` reuses of the conversation of `running`, a response in progress, if that is
     /// more than of every other conversation. The current one is parked.
     pub(crate) fn copy_from(&mut self, running: &Self, prompt: &[u32]) {

@@ -8,7 +8,10 @@ mod turns;
 
 use support::lock_mlx;
 use transom_engine::test_support::{Recorder, begin, in_turns};
-use transom_engine::{ConversationId, GenerationParams, Limits, LoadedModel, ResponseId, Trim};
+use transom_engine::{
+    ConversationId, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt,
+    ResponseId, Trim,
+};
 use turns::{check_response, greedy_params, model_within, text};
 
 /// With attention to all tokens, with windows, and with recurrent states.
@@ -109,4 +112,52 @@ fn the_memory_of_a_further_response_is_free_after_it() {
     in_turns(&mut model, &ids);
     assert!(model.memory().kv_cache_bytes <= alone);
     assert_eq!(model.memory().parked_bytes, 0);
+}
+
+/// Only the KV cache of a response in progress is reserved beside that of the model.
+#[test]
+fn a_response_that_ends_beside_another_leaves_a_parked_conversation() {
+    let _mlx = lock_mlx();
+    for parked_bytes in [0, 64 << 20] {
+        let limits = Limits {
+            parked_bytes,
+            ..limits()
+        };
+        let (_folder, mut model) = model_within("qwen3-q4-g64", &limits);
+        let mut prompt = text(1, 60);
+        let ended = begin(&mut model, &prompt, &params(1, 4));
+        let running = begin(&mut model, &text(2, 60), &params(2, 40));
+        let (tokens, _) = in_turns(&mut model, &[ended]).remove(0);
+        // The running response has read nothing.
+        assert_eq!(model.memory().kv_cache_bytes, 0);
+        assert_eq!(model.memory().parked_bytes > 0, parked_bytes > 0);
+        prompt.extend(tokens);
+        prompt.extend(text(3, 10));
+        let next = begin(&mut model, &prompt, &params(1, 4));
+        let ended = in_turns(&mut model, &[running, next]);
+        assert_eq!(ended[1].1.cached_tokens > 60, parked_bytes > 0);
+    }
+}
+
+/// Nothing is kept while memory is short.
+#[test]
+fn a_response_that_is_stopped_for_its_memory_leaves_nothing_beside_another() {
+    let _mlx = lock_mlx();
+    let (_folder, mut model) = model_within("qwen3-q4-g64", &limits());
+    let control = JobControl::new();
+    let prompt = model.prepare(&Prompt::Tokens(text(1, 60)));
+    let prompt = prompt.expect("the prompt fits");
+    let begun = model.begin(&prompt, &params(1, 10), &control);
+    let stopped = begun.expect("it begins").expect("it takes turns");
+    let running = begin(&mut model, &text(2, 60), &params(2, 10));
+    let mut recorder = Recorder::default();
+    while recorder.tokens.is_empty() {
+        assert_eq!(model.step(stopped, &mut recorder), Ok(None));
+    }
+    control.shed();
+    let end = model.step(stopped, &mut recorder);
+    assert!(matches!(end, Ok(Some((FinishReason::Shed, _)))), "{end:?}");
+    assert_eq!(model.memory().kv_cache_bytes, 0);
+    assert_eq!(model.memory().parked_bytes, 0);
+    in_turns(&mut model, &[running]);
 }

@@ -167,6 +167,7 @@ pub trait LoadedModel {
     ///
     /// # Errors
     /// [`EngineError::InvalidParameter`], and [`EngineError::Backend`] if there is not enough memory.
+    /// Responses in progress go on.
     fn begin(
         &mut self,
         _: &PreparedPrompt,

@@ -41,8 +41,9 @@ pub trait Decode {
     /// Saves a checkpoint of this position, if the KV cache cannot rewind to every position.
     fn add_checkpoint(&mut self);
 
-    /// Processes these tokens of the prompt. After the last ones, the next token is known. Returns
-    /// false if the job was stopped before they were processed.
+    /// Processes these tokens of the prompt, and waits for the device, so that no other response is
+    /// charged for their time. After the last ones, the next token is known. Returns false if the job
+    /// was stopped before they were processed.
     fn prefill_step(
         &mut self,
         tokens: &[u32],

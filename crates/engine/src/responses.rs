@@ -61,13 +61,13 @@ impl<R> Responses<R> {
         Some(self.all.remove(index).1)
     }
 
-    /// Returns all responses in progress, in the order in which they began.
-    pub fn iter(&self) -> impl Iterator<Item = &R> {
-        self.all.iter().map(|(_, response)| response)
+    /// Returns true if no response is in progress.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// Returns all responses in progress, in the order in which they began.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
-        self.all.iter_mut().map(|(_, response)| response)
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
+        self.all.iter().map(|(_, response)| response)
     }
 }

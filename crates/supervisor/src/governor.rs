@@ -88,8 +88,9 @@ pub struct Tuning {
     /// stopped.
     #[serde(rename = "finish_timeout_seconds", with = "serde_seconds")]
     pub finish_timeout: Duration,
-    /// How long a stopped response may take to end before its process is killed. If the memory is
-    /// needed, [`Tuning::unload_timeout`] applies instead.
+    /// How long a stopped response may take to end before its process is killed; six times as long
+    /// while others of the process go on. If the memory is needed, [`Tuning::unload_timeout`] applies
+    /// instead.
     #[serde(rename = "stop_timeout_seconds", with = "serde_seconds")]
     pub stop_timeout: Duration,
     /// How long a process may take to free its memory before it is killed.

@@ -63,73 +63,73 @@ impl<'a> EngineThread<'a> {
             let next = shared
                 .inbox
                 .take(self.footprint_at, || shared.heartbeat.idle());
-            let task = match next {
-                Next::Task(task) => task,
-                Next::Busy => {
-                    self.step();
-                    continue;
-                }
-                Next::Idle => {
-                    self.report_footprint();
-                    continue;
-                }
+            match next {
+                Next::Task(task) => self.run_task(task),
+                Next::Busy => {}
+                Next::Idle => self.report_footprint(),
                 Next::Closed => break,
-            };
-            shared.heartbeat.beat();
-            let report = match task {
-                Task::Measure(source, limits) => Report::Measured {
-                    result: self.measure(&source, &limits),
-                },
-                Task::Load(source, limits, saved, control) => {
-                    self.load(&source, &limits, saved, &control)
-                }
-                Task::Generate(job, request, control) => {
-                    if let Some(result) = self.generate(job, &request, &control) {
-                        self.end_job(job, result);
-                    }
-                    continue;
-                }
-                Task::Embed(job, inputs, control) => {
-                    let result = self.embed(job, &inputs, &control);
-                    self.end_job(job, result);
-                    continue;
-                }
-                Task::Count(job, prompt, control) => {
-                    shared.inbox.ended(job);
-                    Report::JobEnded {
-                        job,
-                        result: self.count(&prompt, &control),
-                    }
-                }
-                Task::Tokenize(job, input, control) => {
-                    shared.inbox.ended(job);
-                    Report::JobEnded {
-                        job,
-                        result: self.tokenize(job, &input, &control),
-                    }
-                }
-                Task::Trim(trim) => {
-                    let report = self.trim(trim);
-                    self.report_footprint();
-                    report
-                }
-                Task::Forget(conversation) => {
-                    if let Some(saved) = &mut self.saved {
-                        saved.forget(conversation);
-                    }
-                    let report = self.trim(Trim::Everything);
-                    self.report_footprint();
-                    report
-                }
-                Task::Save(max_bytes, control) => {
-                    self.save(max_bytes, &|| control.is_stopped());
-                    Report::SaveEnded
-                }
-                Task::Unload(save) => self.unload(save),
-            };
-            self.report(report);
+            }
+            // After a task too, so that many short jobs do not keep the responses from their turns.
+            self.step();
         }
         self.drop_model();
+    }
+
+    fn run_task(&mut self, task: Task) {
+        let shared = self.shared;
+        shared.heartbeat.beat();
+        let report = match task {
+            Task::Measure(source, limits) => Report::Measured {
+                result: self.measure(&source, &limits),
+            },
+            Task::Load(source, limits, saved, control) => {
+                self.load(&source, &limits, saved, &control)
+            }
+            Task::Generate(job, request, control) => {
+                if let Some(result) = self.generate(job, &request, &control) {
+                    self.end_job(job, result);
+                }
+                return;
+            }
+            Task::Embed(job, inputs, control) => {
+                let result = self.embed(job, &inputs, &control);
+                self.end_job(job, result);
+                return;
+            }
+            Task::Count(job, prompt, control) => {
+                shared.inbox.ended(job);
+                Report::JobEnded {
+                    job,
+                    result: self.count(&prompt, &control),
+                }
+            }
+            Task::Tokenize(job, input, control) => {
+                shared.inbox.ended(job);
+                Report::JobEnded {
+                    job,
+                    result: self.tokenize(job, &input, &control),
+                }
+            }
+            Task::Trim(trim) => {
+                let report = self.trim(trim);
+                self.report_footprint();
+                report
+            }
+            Task::Forget(conversation) => {
+                if let Some(saved) = &mut self.saved {
+                    saved.forget(conversation);
+                }
+                let report = self.trim(Trim::Everything);
+                self.report_footprint();
+                report
+            }
+            Task::Save(max_bytes, control) => {
+                self.save(max_bytes, &|| control.is_stopped());
+                Report::SaveEnded
+            }
+            Task::Unload(save) => self.unload(save),
+        };
+        self.report(report);
     }
 
     fn report(&self, report: Report) {

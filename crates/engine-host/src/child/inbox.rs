@@ -111,9 +111,14 @@ impl Inbox {
         self.changed.notify_one();
     }
 
-    /// Stops the load (`None`) or this job, running or queued.
+    /// Stops the load (`None`) or this job, running or queued. A save that a queued job waits for is
+    /// given up.
     pub(super) fn stop(&self, job: Option<JobId>, reason: FinishReason) {
-        for (_, control) in self.lock().controls().filter(|(id, _)| *id == job) {
+        let state = self.lock();
+        let is_it = |task: &Task| task.control().is_some_and(|(id, _)| id == job);
+        let is_queued = state.queued.iter().any(is_it);
+        let stops = |id: Option<JobId>| id == job || (is_queued && id.is_none());
+        for (_, control) in state.controls().filter(|(id, _)| stops(*id)) {
             match reason {
                 FinishReason::Shed => control.shed(),
                 FinishReason::Canceled | FinishReason::Stop | FinishReason::Length => {

@@ -13,6 +13,8 @@ pub(super) struct ParkedConversation {
     pub(super) state: Vec<u8>,
     /// Those of the restored cache.
     rules: CacheRules,
+    /// The conversation is that of a response in progress, so it is dropped after it was restored.
+    pub(super) is_spare: bool,
 }
 
 impl ParkedConversation {
@@ -26,6 +28,7 @@ impl ParkedConversation {
             state: context.state()?,
             conversation: conversation.clone(),
             rules,
+            is_spare: false,
         })
     }
 

@@ -7,9 +7,12 @@ use std::mem;
 
 use transom_engine::parked::FEW_TOKENS;
 
-use super::Session;
 use super::conversation::SessionPrompt;
 use super::parked::ParkedConversation;
+use super::{Session, warn};
+
+/// Tokens that are copied, and restored, in less time than the prefill of one token takes.
+const MAX_COPY_RATIO: usize = 32;
 
 impl Session {
     /// Returns an empty session of the same model.
@@ -39,9 +42,20 @@ impl Session {
         }
     }
 
+    /// Parks the conversation of a response that has ended while others are in progress, and frees its
+    /// cache, which is reserved for responses in progress only.
+    pub(crate) fn park_ended(&mut self, mut ended: Self) {
+        self.swap_parked(&mut ended);
+        ended.park(ended.tokens().len(), 0);
+        self.swap_parked(&mut ended);
+        drop(ended);
+        transom_engine::trim_heap();
+    }
+
     /// Parks a copy of the conversation of `running`, the session of a response in progress, if
-    /// `prompt` reuses more of it than of every other conversation.
-    pub(crate) fn park_copy_of(&mut self, running: &mut Self, prompt: &SessionPrompt<'_>) {
+    /// `prompt` reuses more of it than of every other conversation, and enough of it. The copy is
+    /// dropped when it was restored.
+    pub(crate) fn park_copy_of(&mut self, running: &Self, prompt: &SessionPrompt<'_>) {
         let reusable = |session: &Self| {
             let conversation = &session.conversation;
             conversation.reusable(prompt, session.rules()).n_tokens()
@@ -49,12 +63,25 @@ impl Session {
         let parked = self.parked.iter();
         let of_parked = parked.map(|parked: &ParkedConversation| parked.reusable_by(prompt));
         let best = of_parked.max().unwrap_or(0).max(reusable(self));
+        let n_reused = reusable(running);
+        // All of its tokens are copied, and take the place of other conversations.
+        let is_worth_it = n_reused > best + FEW_TOKENS
+            && n_reused.saturating_mul(MAX_COPY_RATIO) >= running.tokens().len();
         // Keys whose rotation is pending cannot be copied.
-        if running.shift_is_pending || reusable(running) <= best + FEW_TOKENS {
+        let can_copy = is_worth_it && !running.shift_is_pending;
+        let Some(context) = running.context.as_ref().filter(|_| can_copy) else {
+            return;
+        };
+        let n_bytes = ParkedConversation::copy_bytes(&running.conversation, context);
+        if !self.parked.make_room(n_bytes) {
             return;
         }
-        self.swap_parked(running);
-        running.park(running.tokens().len(), 0);
-        self.swap_parked(running);
+        match ParkedConversation::copy(&running.conversation, context, running.rules()) {
+            Some(mut copy) => {
+                copy.is_spare = true;
+                self.parked.park(copy);
+            }
+            None => warn("the KV cache of a response in progress was not copied"),
+        }
     }
 }

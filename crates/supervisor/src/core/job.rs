@@ -16,6 +16,10 @@ use crate::request::{RequestError, RequestId, Work};
 use crate::response::Outcome;
 use crate::status::UnloadReason;
 
+/// How many times longer a canceled job may take to end while others go on. It ends after a step of one
+/// of them, such as a part of a prompt on a busy CPU. The watchdog ends a process that hangs.
+const STOP_BESIDE_OTHERS: u32 = 6;
+
 impl Core {
     /// Returns the number of running jobs.
     pub(super) fn n_running(&self) -> usize {
@@ -37,7 +41,7 @@ impl Core {
                 let request = apply_limits(self.governor.restrictions(), request);
                 model.use_conversation(request.params.conversation);
                 // A response beside others has a KV cache of its own, so it replaces none.
-                if model.is_ready() && model.has_switched && !model.can_park() {
+                if !model.generates() && model.has_switched && !model.can_park() {
                     self.save_now(index);
                 }
                 self.models[index].has_private_cache |= request.params.is_private;
@@ -83,19 +87,26 @@ impl Core {
         reason: FinishReason,
         which: impl Fn(&Job) -> bool,
     ) {
-        let end_by = self.now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
         let Phase::Generating(running) = &mut model.phase else {
             return;
         };
+        let goes_on = |job: &Job| job.stop.is_none() && !which(job);
+        let timeout = match running.jobs.iter().any(goes_on) {
+            true => self.tuning.stop_timeout * STOP_BESIDE_OTHERS,
+            false => self.tuning.stop_timeout,
+        };
+        let end_by = self.now + timeout;
         for job in running.jobs.iter_mut().filter(|job| which(job)) {
-            if job.stop.is_none() {
-                let since = self.now;
-                job.stop = Some(Stop { since, end_by });
-                let job = Some(JobId(job.request_id.0));
-                let effect = Effect::Send(model.worker, Command::Stop { job, reason });
-                self.effects.push(effect);
+            if let Some(stop) = &mut job.stop {
+                stop.end_by = stop.end_by.min(end_by);
+                continue;
             }
+            let since = self.now;
+            job.stop = Some(Stop { since, end_by });
+            let job = Some(JobId(job.request_id.0));
+            let effect = Effect::Send(model.worker, Command::Stop { job, reason });
+            self.effects.push(effect);
         }
         if reason == FinishReason::Shed {
             self.shorten_stop(index);

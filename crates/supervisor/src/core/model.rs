@@ -81,6 +81,9 @@ pub(super) struct Running {
     pub(super) jobs: Vec<Job>,
     /// Deadline that critical memory pressure sets.
     pub(super) finish_by: Option<Timestamp>,
+    /// The worker trims or forgets its KV caches after these jobs. A further job would wait for that too,
+    /// and could not be stopped before.
+    pub(super) then_trims: bool,
     /// Reason to unload the model after all jobs have ended. No job starts then.
     pub(super) then_unload: Option<UnloadReason>,
 }
@@ -114,6 +117,7 @@ impl Running {
         Self {
             jobs: vec![job],
             finish_by: None,
+            then_trims: false,
             then_unload: None,
         }
     }
@@ -175,6 +179,8 @@ pub(super) struct Unloading {
     pub(super) since: Timestamp,
     /// The process is killed if it still exists by then.
     pub(super) kill_at: Timestamp,
+    /// See [`Model::reserved_bytes`]. The process may hold the KV caches of all jobs that it ran.
+    pub(super) reserved_bytes: u64,
     /// Footprint of the process after dropping the model, in bytes.
     pub(super) freed_to_bytes: Option<u64>,
 }
@@ -297,6 +303,11 @@ impl Model {
         }
     }
 
+    /// Returns true if a response is being generated, which has a KV cache.
+    pub(super) fn generates(&self) -> bool {
+        self.jobs().iter().any(|job| job.kind.has_kv_cache())
+    }
+
     /// Returns the running jobs.
     pub(super) fn jobs(&self) -> &[Job] {
         self.running().map_or(&[], |running| &running.jobs)
@@ -312,8 +323,11 @@ impl Model {
     }
 
     /// Returns the bytes of the budget reserved for the model: the maximum that it may need for the
-    /// responses that it generates.
+    /// responses that it generates, or that it generated when its unload began.
     pub(super) fn reserved_bytes(&self) -> u64 {
+        if let Phase::Unloading(unloading) = &self.phase {
+            return unloading.reserved_bytes;
+        }
         let need = self.need.filter(|_| self.load_started.is_some());
         let n_further = self
             .running()

@@ -72,7 +72,8 @@ impl Core {
     /// Trims the caches of all models. With `will_unload`, idle models are skipped, because they
     /// are unloaded anyway.
     fn trim_caches(&mut self, will_unload: bool) {
-        for model in &self.models {
+        for index in 0..self.models.len() {
+            let model = &self.models[index];
             let is_recent = self.now.saturating_sub(model.last_used) <= RECENT_USE;
             let trim = match &model.phase {
                 Phase::Generating(_) => Trim::KeepConversation,
@@ -81,8 +82,17 @@ impl Core {
                 Phase::Ready => Trim::Everything,
                 _ => continue,
             };
-            let effect = Effect::Send(model.worker, Command::Trim { trim });
-            self.effects.push(effect);
+            self.send_trim(index, Command::Trim { trim });
+        }
+    }
+
+    /// Sends a trim, or a forget, to the worker of `index`. It waits there for the running jobs, and
+    /// no job starts before it.
+    pub(super) fn send_trim(&mut self, index: usize, command: Command) {
+        let model = &mut self.models[index];
+        self.effects.push(Effect::Send(model.worker, command));
+        if let Phase::Generating(running) = &mut model.phase {
+            running.then_trims = true;
         }
     }
 

@@ -66,11 +66,11 @@ impl Core {
     pub(super) fn forget_conversations(&mut self, conversation: Option<ConversationId>) {
         let forgotten = conversation.map_or(Forgotten::ALL, Forgotten::Conversation);
         self.effects.push(Effect::DeleteSavedStates(forgotten));
-        for model in &mut self.models {
-            match model.phase {
+        for index in 0..self.models.len() {
+            match self.models[index].phase {
                 Phase::Loading { .. } | Phase::Ready | Phase::Generating(_) => {
-                    let forget = Command::Forget { conversation };
-                    self.effects.push(Effect::Send(model.worker, forget));
+                    self.send_trim(index, Command::Forget { conversation });
+                    let model = &mut self.models[index];
                     model.has_private_cache = false;
                     model.has_switched = false;
                     model.conversation = None;
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Saves the KV caches of the model, which runs no job, unless memory is short.
+    /// Saves the KV caches of the model, which generates no response, unless memory is short.
     pub(super) fn save_now(&mut self, index: usize) {
         let model = &mut self.models[index];
         if self.governor.restrictions().memory != MemoryPressure::Normal || model.is_broken {
@@ -163,6 +163,7 @@ impl Core {
     /// Sets the step of an unload. The reason, start and deadline of the first step are kept.
     pub(super) fn set_unload_step(&mut self, index: usize, why: UnloadReason, step: UnloadStep) {
         let kill_at = self.now + self.tuning.unload_timeout;
+        let reserved_bytes = self.models[index].reserved_bytes();
         match &mut self.models[index].phase {
             Phase::Unloading(unloading) => unloading.step = step,
             phase => {
@@ -171,6 +172,7 @@ impl Core {
                     step,
                     since: self.now,
                     kill_at,
+                    reserved_bytes,
                     freed_to_bytes: None,
                 });
             }

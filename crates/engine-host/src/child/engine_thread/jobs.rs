@@ -20,6 +20,8 @@ enum Begun {
     InTurns(ResponseId),
     /// The model generates one response at a time, and has generated it.
     Ended(FinishReason, Stats),
+    /// It did not begin beside others, such as for lack of memory.
+    Refused(EngineError),
 }
 
 impl EngineThread<'_> {
@@ -38,6 +40,7 @@ impl EngineThread<'_> {
     ) -> Option<Result<JobSummary, EngineError>> {
         let shared = self.shared;
         let mut saved = self.saved.take();
+        let is_beside = self.turns.next().is_some();
         let begun = self.run_job("generating", control, |model| {
             let prompt =
                 transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
@@ -46,9 +49,12 @@ impl EngineThread<'_> {
                 let id = params.conversation;
                 saved.restore(model, &prompt.tokens, id, &|| shared.heartbeat.beat());
             }
-            match model.begin(&prompt, params, control)? {
-                Some(response) => Ok(Begun::InTurns(response)),
-                None => {
+            match model.begin(&prompt, params, control) {
+                Ok(Some(response)) => Ok(Begun::InTurns(response)),
+                // The others go on. If the model is broken, their next step fails.
+                Err(error) if is_beside => Ok(Begun::Refused(error)),
+                Err(error) => Err(error),
+                Ok(None) => {
                     let mut sink = |event| shared.report_event(job, event);
                     let (reason, stats) = model.generate(&prompt, params, control, &mut sink)?;
                     Ok(Begun::Ended(reason, stats))
@@ -63,6 +69,7 @@ impl EngineThread<'_> {
                 None
             }
             Ok(Ok(Begun::Ended(reason, stats))) => Some(Ok(self.summary(reason, stats))),
+            Ok(Ok(Begun::Refused(error))) => Some(Err(error)),
             Ok(Err(reason)) => Some(Ok(self.summary(reason, Stats::default()))),
             Err(error) => Some(Err(error)),
         }

@@ -37,6 +37,31 @@ fn a_stop_reaches_its_job_queued_or_running_and_no_other() {
     assert_eq!(first_control.stop_reason(), Some(FinishReason::Canceled));
 }
 
+/// A job ends only after the save before it.
+#[test]
+fn a_stop_of_a_queued_job_gives_up_the_save_before_it() {
+    for is_running in [true, false] {
+        let inbox = Inbox::default();
+        let (first, first_control) = generate(1);
+        let save = JobControl::new();
+        if !is_running {
+            inbox.push(first);
+            assert!(take(&inbox).is_some());
+        }
+        inbox.push(Task::Save(1, save.clone()));
+        if is_running {
+            assert!(take(&inbox).is_some());
+        }
+        inbox.stop(Some(JobId(1)), FinishReason::Canceled);
+        assert!(!save.is_stopped(), "job 1 does not wait for it");
+        let (second, second_control) = generate(2);
+        inbox.push(second);
+        inbox.stop(Some(JobId(2)), FinishReason::Canceled);
+        assert!(save.is_stopped() && second_control.is_stopped());
+        assert_eq!(first_control.is_stopped(), !is_running);
+    }
+}
+
 #[test]
 fn a_stop_of_a_job_that_has_ended_is_ignored() {
     let inbox = Inbox::default();

@@ -121,6 +121,7 @@ impl Simulation {
                 memory_budget_bytes: Some(3 * models::GB),
                 ..self.tuning.clone()
             })),
+            Action::Forget => Some(Event::ForgetConversations(None)),
             Action::UnloadAll => Some(Event::Unload(ModelSelector::All)),
             Action::Pause => Some(Event::SetPaused(true)),
             Action::Resume => Some(Event::SetPaused(false)),
@@ -222,6 +223,7 @@ impl Simulation {
             Message(Report::JobEnded { job, .. }) => {
                 state.jobs.retain(|running| running != job);
                 state.stopped_jobs.retain(|stopped| stopped != job);
+                state.trims_after_jobs &= !state.jobs.is_empty();
             }
             WorkerReport::Stuck { .. } => state.is_stuck = true,
             Message(Report::LoadFailed { .. }) => state.is_stopped = false,
@@ -263,6 +265,7 @@ impl Simulation {
                 let state = self.commandable_worker(*worker);
                 assert!(state.is_loaded, "only a loaded model generates");
                 assert!(!state.is_broken, "a broken model does not generate");
+                assert!(!state.trims_after_jobs, "a job waits for a trim");
                 state.jobs.push(*job);
                 state.pending_events.push_back(event);
                 let n_jobs = state.jobs.len();
@@ -302,9 +305,9 @@ impl Simulation {
             Effect::Send(worker, Command::Trim { .. } | Command::Forget { .. }) => {
                 let memory = self.models.memory(*worker);
                 let event = Message(Report::Trimmed { bytes: 1, memory });
-                self.commandable_worker(*worker)
-                    .pending_events
-                    .push_back(event);
+                let state = self.commandable_worker(*worker);
+                state.trims_after_jobs = !state.jobs.is_empty();
+                state.pending_events.push_back(event);
             }
             Effect::Unload(worker, _) => {
                 let state = self.commandable_worker(*worker);
@@ -327,9 +330,8 @@ impl Simulation {
             Effect::Kill(worker) => {
                 let state = self.workers.get_mut(worker).expect("it is there");
                 assert!(!state.is_killed, "no worker is killed twice");
-                state.is_killed = true;
                 state.is_silent = false;
-                state.jobs.clear();
+                state.kill();
                 state.stopped_jobs.clear();
                 state.pending_events = VecDeque::from([state.end_event(died())]);
             }

@@ -131,3 +131,30 @@ fn a_model_too_large_for_the_machine_is_not_blamed_on_a_stuck_process() {
         ",
     );
 }
+
+/// The model and one response take 4 GB, and a further response 0.8 GB.
+#[test]
+fn a_stuck_process_holds_the_memory_of_all_its_responses() {
+    check(
+        "
+        0s tune parallel 3
+        5s used chat
+        6s request 2 chat by=a
+        → generate w1 2, awake
+        6s request 3 chat by=b
+        → generate w1 3
+        6s request 4 chat by=c
+        → generate w1 4
+        130s w1 stuck 4711
+        → 2 ENDED worker gone while generating, 3 ENDED worker gone while generating, 4 ENDED worker gone while generating, asleep
+        130s show
+        → chat is Unloading { why: Fault }; error: the system cannot end process 4711, which had chat loaded, and its 5.25 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
+        131s request 5 embed
+        → start w2, measure w2 embed 8192, awake, 5 loading
+        131s w2 measured
+        → measure w2 embed 8192 small
+        131s w2 measured
+        → 5 ENDED stuck process 4711, release w2, asleep
+        ",
+    );
+}

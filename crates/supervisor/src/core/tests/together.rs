@@ -215,7 +215,8 @@ fn a_request_that_is_canceled_ends_alone() {
     );
 }
 
-/// The process is killed for the one that does not end, and the others get the reason.
+/// It ends after a step of the other one, which may take long. If it does not, its process is killed,
+/// and the other gets the reason.
 #[test]
 fn a_response_that_does_not_end_ends_the_others_with_its_process() {
     check(
@@ -228,7 +229,27 @@ fn a_response_that_does_not_end_ends_the_others_with_its_process() {
         → generate w1 3
         7s cancel 2
         → stop w1 2 Canceled
-        17s wait
+        67s wait
+        → 2 ENDED worker gone while stopping, 3 ENDED worker gone while stopping, kill w1, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_canceled_response_has_no_more_time_when_nothing_goes_on_beside_it() {
+    check(
+        "
+        0s tune parallel 3
+        5s used chat
+        6s request 2 chat by=a
+        → generate w1 2, awake
+        6s request 3 chat by=b
+        → generate w1 3
+        7s cancel 2
+        → stop w1 2 Canceled
+        8s unload chat
+        → delete states of chat, stop w1 3 Canceled
+        18s wait
         → 2 ENDED worker gone while stopping, 3 ENDED worker gone while stopping, kill w1, asleep
         ",
     );
@@ -346,6 +367,124 @@ fn what_the_model_keeps_is_saved_after_the_last_response() {
         → 2 ENDED Stop
         8s w1 ended 3 well
         → 3 ENDED Stop, save w1, asleep
+        ",
+    );
+}
+
+/// The worker forgets, or trims, only between jobs. A job that was sent meanwhile could not be stopped.
+#[test]
+fn nothing_starts_beside_a_response_before_a_chat_is_forgotten() {
+    check(
+        "
+        0s tune parallel 3
+        5s used chat
+        6s request 2 chat by=a
+        → generate w1 2, awake
+        7s forget 9
+        → delete states of conversation 9, forget w1
+        8s request 3 chat by=b
+        → 3 queued at 1
+        8s request 4 chat count by=c
+        → 4 queued at 2
+        9s w1 ended 2 well
+        → 2 ENDED Stop, generate w1 3, count w1 4
+        9s w1 trimmed
+        9s w1 ended 4 well
+        → 4 ENDED Stop
+        10s w1 ended 3 well
+        → 3 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
+fn nothing_starts_beside_a_response_before_the_caches_are_trimmed() {
+    check(
+        "
+        0s tune parallel 3
+        5s used chat
+        6s request 2 chat by=a
+        → generate w1 2, awake
+        7s signals warning
+        → trim w1 KeepConversation
+        7s signals normal
+        60s request 3 chat by=b
+        → 3 queued at 1
+        60s request 4 chat count by=c
+        → 4 queued at 2
+        61s w1 ended 2 well
+        → 2 ENDED Stop, generate w1 3, count w1 4
+        ",
+    );
+}
+
+#[test]
+fn programs_leave_one_place_to_a_person() {
+    check(
+        "
+        0s tune parallel 3
+        5s used chat
+        6s request 2 chat by=api background
+        → generate w1 2, awake
+        6s request 3 chat by=api background
+        → generate w1 3
+        6s request 4 chat by=other background
+        → 4 queued at 2
+        6s request 5 chat count by=third background
+        → count w1 5
+        6s w1 ended 5 well
+        → 5 ENDED Stop
+        7s request 6 chat by=app
+        → generate w1 6, 4 queued at 3
+        ",
+    );
+}
+
+/// Beside `embed` there is memory for one further response.
+#[test]
+fn programs_leave_the_memory_of_one_response_to_a_person() {
+    check(
+        "
+        0s tune parallel 3
+        5s used embed
+        6s request 2 chat by=api background
+        → start w2, measure w2 chat 8192, awake, 2 loading
+        6s w2 measured
+        → load w2 chat 8192
+        7s w2 loaded
+        → generate w2 2
+        8s request 3 chat by=other background
+        → 3 queued at 1
+        8s request 4 chat by=app
+        → generate w2 4, 3 queued at 2
+        ",
+    );
+}
+
+/// It replaces the KV cache of the last conversation, which counting tokens does not use.
+#[test]
+fn a_conversation_is_saved_before_a_switch_beside_counted_tokens() {
+    check(
+        "
+        0s tune parallel 2
+        0s signals warning
+        0s request 1 other in=1
+        → start w1, measure w1 other 4096 small, awake, 1 loading
+        0s w1 measured
+        → load w1 other 4096 small
+        2s w1 loaded
+        → generate w1 1 at most 1024
+        3s signals normal
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        30s request 2 other count by=b
+        → count w1 2, awake
+        30s request 3 other in=2
+        → save w1, generate w1 3
+        31s w1 ended 2 well
+        → 2 ENDED Stop
+        32s w1 ended 3 well
+        → 3 ENDED Stop, asleep
         ",
     );
 }

@@ -72,8 +72,7 @@ impl Simulation {
         let waits = state.is_stopped || !state.stopped_jobs.is_empty() || state.is_ending();
         assert!(!waits, "a stop waits for the watchdog: {:#?}", self.core);
         state.is_silent = false;
-        state.is_killed = true;
-        state.jobs.clear();
+        state.kill();
         let seconds = WATCHDOG.as_secs();
         let event = state.end_event(WorkerEnd::Unresponsive { seconds });
         state.pending_events.clear();

@@ -24,7 +24,8 @@ impl Simulation {
     /// Returns the bytes that a worker may use for its model and its jobs.
     fn bytes(&self, worker: WorkerId) -> u64 {
         let need = self.models.need(worker);
-        let n_further = self.workers[&worker].jobs.len().saturating_sub(1);
+        let state = &self.workers[&worker];
+        let n_further = (state.jobs.len() + state.n_killed_jobs).saturating_sub(1);
         need.total_bytes() + n_further as u64 * need.kv_cache_bytes
     }
 

@@ -15,6 +15,10 @@ pub(super) struct SimulatedWorker {
     /// Those of them that were told to end.
     pub(super) stopped_jobs: Vec<JobId>,
     pub(super) has_memory: bool,
+    /// Number of jobs that it ran when it was killed. Their memory is in use until its process ends.
+    pub(super) n_killed_jobs: usize,
+    /// It was told to trim its KV caches after the jobs.
+    pub(super) trims_after_jobs: bool,
     pub(super) is_loaded: bool,
     /// It was told to end its load, and has not done so.
     pub(super) is_stopped: bool,
@@ -35,6 +39,12 @@ impl SimulatedWorker {
     pub(super) fn is_ending(&self) -> bool {
         let ends_load = self.is_stopped && !self.is_loaded;
         ends_load || self.is_freeing || self.is_released || self.is_killed
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.is_killed = true;
+        self.n_killed_jobs = self.jobs.len();
+        self.jobs.clear();
     }
 
     /// Returns the event that follows when its process is killed.
