@@ -132,10 +132,7 @@ impl Backend {
 
     /// Deletes all temporary conversations, also from the KV caches of the models.
     pub(crate) async fn discard_temporary(&self) {
-        for answer in self.temporary_turns.running() {
-            self.temporary_turns.stop(answer);
-        }
-        self.temporary_turns.stop_summaries(None);
+        self.temporary_turns.end(None).await;
         let store = self.temporary_store.clone();
         let discarded = tokio::task::spawn_blocking(move || {
             let conversations = store.conversations(0, u32::MAX)?;
