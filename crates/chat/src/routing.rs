@@ -53,11 +53,14 @@ pub struct Signals<'a> {
     pub previous: Route,
 }
 
-/// Returns the settings of a request on a route with these settings, where the values of the user win.
+/// Returns the settings of a request on a route with these settings, where the values of the user win. A
+/// model that reasons keeps the temperature that its authors recommend.
 pub(crate) fn settings_under(route: &RouteSettings, user: &ModelSettings) -> ModelSettings {
+    let thinking = user.thinking.or(route.thinking);
+    let of_route = route.temperature.filter(|_| thinking != Some(true));
     ModelSettings {
-        temperature: user.temperature.or(route.temperature),
-        thinking: user.thinking.or(route.thinking),
+        temperature: user.temperature.or(of_route),
+        thinking,
         ..user.clone()
     }
 }
