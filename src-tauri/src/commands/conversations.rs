@@ -206,7 +206,7 @@ pub(crate) async fn clear_history(
     backend.turns.end(None).await;
     deletion.forget();
     backend.discard_temporary().await;
-    backend.handle().forget_conversations();
+    backend.forget_all();
     with_store(&shell, Store::clear_history).await?;
     shell.send(&AppEvent::HistoryCleared);
     shell.send(&AppEvent::Conversations);
