@@ -134,23 +134,31 @@ impl Backend {
         }
     }
 
-    /// Deletes all temporary conversations, also from the KV caches of the models.
+    /// Deletes the temporary conversations that there are now, also from the KV caches of the models. One
+    /// that starts meanwhile stays.
     pub(crate) async fn discard_temporary(&self) {
-        self.temporary_turns.end(None).await;
         let store = self.temporary_store.clone();
-        let discarded = tokio::task::spawn_blocking(move || {
-            let conversations = store.conversations(0, u32::MAX)?;
-            store.clear_history()?;
-            Ok::<_, StoreError>(conversations)
-        });
-        match discarded.await {
-            Ok(Ok(conversations)) => {
-                for conversation in conversations {
-                    self.forget(conversation.id);
-                }
+        let conversations = tokio::task::spawn_blocking(move || store.conversations(0, u32::MAX));
+        let conversations = match conversations.await {
+            Ok(Ok(conversations)) => conversations,
+            Ok(Err(error)) => {
+                return tracing::error!(%error, "a temporary chat could not be discarded");
             }
-            Ok(Err(error)) => tracing::error!(%error, "a temporary chat could not be discarded"),
-            Err(_) => tracing::error!("the task that discards temporary chats panicked"),
+            Err(_) => return tracing::error!("the task that discards temporary chats panicked"),
+        };
+        for conversation in conversations {
+            let id = conversation.id;
+            self.temporary_turns.end(Some(id)).await;
+            self.forget(id);
+            let store = self.temporary_store.clone();
+            match tokio::task::spawn_blocking(move || store.delete(id)).await {
+                // Two pages may have left it.
+                Ok(Ok(()) | Err(StoreError::NoConversation(_))) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "a temporary chat could not be discarded")
+                }
+                Err(_) => tracing::error!("the task that discards temporary chats panicked"),
+            }
         }
     }
 
