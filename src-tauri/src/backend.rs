@@ -5,6 +5,7 @@
 //!
 //! Rule: opening blocks nothing. A command that arrives earlier waits for the backend.
 
+mod forgotten;
 mod migrate_added;
 pub(crate) mod shared_settings;
 
@@ -28,6 +29,7 @@ use crate::model_source::ModelSource;
 use crate::models::{self, Names};
 use crate::wire::{AppEvent, StatusView, fields_of};
 use crate::{backups, lock, now, status_view};
+use forgotten::Forgotten;
 
 /// Time limits at exit for saving responses and for unloading models.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -53,6 +55,7 @@ pub(crate) struct Backend {
     /// The connection that the handle belongs to; `None` while reconnecting or closing.
     connection: tokio::sync::Mutex<Option<Connection>>,
     is_client: AtomicBool,
+    forgotten: Forgotten,
     settings: Mutex<Settings>,
     names: Mutex<Names>,
     _added: AddedModelsWatcher,
@@ -107,6 +110,7 @@ impl Backend {
             handles,
             connection: tokio::sync::Mutex::new(Some(connection)),
             is_client: AtomicBool::new(is_client),
+            forgotten: Forgotten::default(),
             settings: Mutex::new(settings),
             names: Mutex::new(names),
             _added: AddedModelsWatcher::start(data_folder.to_owned(), on_models_change),
@@ -130,34 +134,44 @@ impl Backend {
         }
     }
 
-    /// Deletes all temporary conversations, also from the KV caches of the models.
+    /// Deletes the temporary conversations that there are now, also from the KV caches of the models. One
+    /// that starts meanwhile stays.
     pub(crate) async fn discard_temporary(&self) {
-        for answer in self.temporary_turns.running() {
-            self.temporary_turns.stop(answer);
-        }
-        self.temporary_turns.stop_summaries(None);
         let store = self.temporary_store.clone();
-        let discarded = tokio::task::spawn_blocking(move || {
-            let conversations = store.conversations(0, u32::MAX)?;
-            store.clear_history()?;
-            Ok::<_, StoreError>(conversations)
-        });
-        match discarded.await {
-            Ok(Ok(conversations)) => {
-                for conversation in conversations {
-                    self.forget(conversation.id);
-                }
+        let conversations = tokio::task::spawn_blocking(move || store.conversations(0, u32::MAX));
+        let conversations = match conversations.await {
+            Ok(Ok(conversations)) => conversations,
+            Ok(Err(error)) => {
+                return tracing::error!(%error, "a temporary chat could not be discarded");
             }
-            Ok(Err(error)) => tracing::error!(%error, "a temporary chat could not be discarded"),
-            Err(error) => tracing::error!(%error, "a temporary chat could not be discarded"),
+            Err(_) => return tracing::error!("the task that discards temporary chats panicked"),
+        };
+        for conversation in conversations {
+            let id = conversation.id;
+            self.temporary_turns.end(Some(id)).await;
+            self.forget(id);
+            let store = self.temporary_store.clone();
+            match tokio::task::spawn_blocking(move || store.delete(id)).await {
+                // Two pages may have left it.
+                Ok(Ok(()) | Err(StoreError::NoConversation(_))) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "a temporary chat could not be discarded")
+                }
+                Err(_) => tracing::error!("the task that discards temporary chats panicked"),
+            }
         }
     }
 
     /// Deletes what models keep of a conversation, in memory and on the disk.
     pub(crate) fn forget(&self, conversation: ConversationId) {
         for id in request::request_ids(conversation) {
-            self.handle().forget_conversation(id);
+            self.forgotten.forget(Some(id), || self.handle());
         }
+    }
+
+    /// Deletes what models keep of all conversations, like [`Backend::forget`].
+    pub(crate) fn forget_all(&self) {
+        self.forgotten.forget(None, || self.handle());
     }
 
     /// Returns the current handle of the supervisor.
@@ -217,6 +231,7 @@ impl Backend {
         tracing::info!(is_client, "reconnected to a supervisor");
         self.is_client.store(is_client, Ordering::Relaxed);
         self.handles.send_replace(opened.handle());
+        self.forgotten.repeat(&opened.handle());
         *connection = Some(opened);
         Some(notices)
     }

@@ -21,7 +21,7 @@ pub(crate) async fn back_up_daily(store: Store) {
             Ok(Ok(Some(_))) => tracing::info!("the history is backed up"),
             Ok(Ok(None)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the history is not backed up"),
-            Err(error) => tracing::error!(%error, "the backup broke off"),
+            Err(_) => tracing::error!("the backup broke off"),
         }
     }
 }

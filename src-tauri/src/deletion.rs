@@ -88,6 +88,8 @@ async fn delete(app: &AppHandle, id: ConversationId) {
     let Some(backend) = shell.backend_if_open() else {
         return;
     };
+    // A response that ends may start a summary.
+    backend.turns.end(Some(id)).await;
     // First, so that the end of the app in between leaves no KV cache of a chat that is gone.
     backend.forget(id);
     let store = backend.store.clone();
@@ -95,7 +97,7 @@ async fn delete(app: &AppHandle, id: ConversationId) {
     let error = match deleted {
         Ok(Ok(()) | Err(StoreError::NoConversation(_))) => None,
         Ok(Err(error)) => Some((error.kind(), error.to_string())),
-        Err(error) => Some((None, error.to_string())),
+        Err(_) => Some((None, "the store stopped unexpectedly; try again".to_owned())),
     };
     if let Some((kind, reason)) = error {
         tracing::error!(reason, "a conversation could not be deleted");

@@ -11,7 +11,7 @@ use transom_chat::routing::Routing;
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
-    InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
+    InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places, always_reasons,
     default_thinking, format_name,
 };
 use transom_store::{ConversationSettings, KvCache, ModelSettings, Settings};
@@ -186,6 +186,7 @@ pub(crate) fn prepare_request(
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
     let chosen = settings_in(&conversation, &chosen);
+    let chosen = with_reasoning(chosen, &model);
     let options = TurnOptions {
         model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
@@ -198,6 +199,18 @@ pub(crate) fn prepare_request(
         },
     };
     Ok((options, model))
+}
+
+/// Turns reasoning on for a model that always reasons, so that nothing counts on it being off.
+fn with_reasoning(chosen: ModelSettings, model: &InstalledModel) -> ModelSettings {
+    let always = model
+        .facts
+        .as_ref()
+        .is_ok_and(|facts| always_reasons(facts));
+    ModelSettings {
+        thinking: if always { Some(true) } else { chosen.thinking },
+        ..chosen
+    }
 }
 
 /// Returns the settings that affect the load.
@@ -251,6 +264,8 @@ pub(crate) fn add_recent(recent: &[String], id: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use transom_library::Catalog;
     use transom_library::test_support::{install, mac};
@@ -353,6 +368,35 @@ mod tests {
         assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(options.settings.temperature, Some(0.25));
         assert_eq!(options.conversation, conversation);
+    }
+
+    #[test]
+    fn the_settings_of_a_model_that_always_reasons_say_so() {
+        let data = tempfile::tempdir().unwrap();
+        install(data.path(), "owner/talk-GGUF", "talk-F16.gguf");
+        let places = Places {
+            data_folder: Some(data.path().to_owned()),
+            ..Places::default()
+        };
+        let library = Library::new(Catalog::built_in(), places, mac(16));
+        let mut model = library.installed()[0].clone();
+        let mut thinking = |template: &str, chosen| {
+            let facts = Arc::make_mut(model.facts.as_mut().unwrap());
+            facts.chat_template = Some(template.to_owned());
+            let chosen = ModelSettings {
+                thinking: chosen,
+                ..ModelSettings::default()
+            };
+            with_reasoning(chosen, &model).thinking
+        };
+        let always = "{{ messages[0].content }}<think>";
+        assert_eq!(thinking(always, None), Some(true));
+        assert_eq!(thinking(always, Some(false)), Some(true));
+        let switched = "{{ messages[0].content }}{% if enable_thinking %}<think>{% endif %}";
+        for template in [switched, "{{ messages[0].content }}"] {
+            assert_eq!(thinking(template, None), None);
+            assert_eq!(thinking(template, Some(false)), Some(false));
+        }
     }
 
     #[test]

@@ -53,11 +53,14 @@ pub struct Signals<'a> {
     pub previous: Route,
 }
 
-/// Returns the settings of a request on a route with these settings, where the values of the user win.
+/// Returns the settings of a request on a route with these settings, where the values of the user win. A
+/// model that reasons keeps the temperature that its authors recommend.
 pub(crate) fn settings_under(route: &RouteSettings, user: &ModelSettings) -> ModelSettings {
+    let thinking = user.thinking.or(route.thinking);
+    let of_route = route.temperature.filter(|_| thinking != Some(true));
     ModelSettings {
-        temperature: user.temperature.or(route.temperature),
-        thinking: user.thinking.or(route.thinking),
+        temperature: user.temperature.or(of_route),
+        thinking,
         ..user.clone()
     }
 }
@@ -75,8 +78,8 @@ pub fn command(text: &str) -> Option<Route> {
 }
 
 /// Returns the share of the context that the messages before `question` may take in its request on this
-/// route; `None` for all of them, like for every message that has no text of its own: "/translate into
-/// German" is about the response before it.
+/// route; `None` for all of them, like for every message that has no text of its own or speaks of earlier
+/// ones: "/translate into German" is about the response before it, and so is "shorten your last answer".
 pub fn history_share(route: Route, question: &Message) -> Option<f32> {
     let share = route.settings().history?;
     let text = question.text.trim();
@@ -87,7 +90,7 @@ pub fn history_share(route: Route, question: &Message) -> Option<f32> {
         None => text,
     };
     let has_text = !question.attachment.trim().is_empty() || classify::is_worked_on(words, route);
-    has_text.then_some(share)
+    (has_text && !classify::names_earlier_messages(words)).then_some(share)
 }
 
 /// Returns the route of a message: that of its command, else the one that its words ask for. A

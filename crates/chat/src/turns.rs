@@ -16,6 +16,7 @@ mod live_answer;
 mod section;
 mod shared;
 mod speed;
+mod stopping;
 mod summary_task;
 mod title_task;
 
@@ -238,14 +239,6 @@ impl Turns {
         self.add_question(lock, question, options).await
     }
 
-    /// Stops a response after its running step, whether it is queued, loading or being written. The
-    /// text so far stays. Has no effect on a finished response.
-    pub fn stop(&self, answer: MessageId) {
-        if let Some(entry) = self.shared.active().entries.get(&answer) {
-            entry.stop.notify_one();
-        }
-    }
-
     /// Returns the updates of a response from now on, starting with a snapshot. Dropping them does
     /// not affect the response.
     pub fn follow(&self, answer: MessageId) -> Updates {
@@ -264,8 +257,8 @@ impl Turns {
         running.map(|entry| entry.id).collect()
     }
 
-    /// Returns the running response of a conversation. Stop it before deleting the conversation, so
-    /// that the model is free for other requests at once.
+    /// Returns the running response of a conversation. Stop it as soon as the user deletes the
+    /// conversation, so that the model is free for other requests at once.
     pub fn running_in(&self, conversation: ConversationId) -> Option<MessageId> {
         let active = self.shared.active();
         let mut entries = active.entries.values();
@@ -287,28 +280,6 @@ impl Turns {
             Ok(messages.into_iter().map(|it| shared.view(it)).collect())
         })
         .await
-    }
-
-    /// Stops every response and starts no more, for a program that quits. Returns when all text is
-    /// on disk or the disk refused it. Call this before the supervisor quits.
-    pub async fn close(&self) {
-        let mut changes = self.shared.active_changed.subscribe();
-        self.shared.active().is_closing = true;
-        self.stop_summaries(None);
-        loop {
-            changes.mark_unchanged();
-            {
-                let active = self.shared.active();
-                if active.locked.is_empty() {
-                    return;
-                }
-                for entry in active.entries.values() {
-                    entry.stop.notify_one();
-                }
-            }
-            // The sender is owned by `self`, so waiting cannot fail.
-            let _ = changes.changed().await;
-        }
     }
 
     /// Keeps the route of a message that is answered again or continued. A response that failed has no
@@ -449,7 +420,8 @@ impl Turns {
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
         match done {
             Ok(result) => result.map_err(|error| storage(&error)),
-            Err(error) => Err(other(&format!("the store stopped unexpectedly: {error}"))),
+            // Its text may contain a prompt, and the panic hook has logged where it was.
+            Err(_) => Err(other("the store stopped unexpectedly; try again")),
         }
     }
 }

@@ -36,7 +36,7 @@ pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};
 pub use subject::Subject;
-pub use template::{default_thinking, knows_names};
+pub use template::{always_reasons, default_thinking, has_reasoning_marks, knows_names};
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};

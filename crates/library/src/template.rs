@@ -9,6 +9,19 @@ pub fn default_thinking(facts: &ModelFacts) -> Option<bool> {
     template_with(facts, "enable_thinking")?.default_thinking()
 }
 
+/// Returns true if every response of the model begins with reasoning: its chat template has the marks of a
+/// reasoning section, and can't switch it.
+pub fn always_reasons(facts: &ModelFacts) -> bool {
+    let template = facts.chat_template.as_deref().unwrap_or("");
+    has_reasoning_marks(template) && default_thinking(facts).is_none()
+}
+
+/// Returns true if a chat template has the marks of a reasoning section.
+pub fn has_reasoning_marks(template: &str) -> bool {
+    let mut marks = ["<think>", "<|channel|>", "[THINK]"].iter();
+    marks.any(|mark| template.contains(mark))
+}
+
 /// Returns true if the chat template writes the names of the authors of messages.
 pub fn knows_names(facts: &ModelFacts) -> bool {
     template_with(facts, "name").is_some_and(|template| template.knows_names())

@@ -144,6 +144,17 @@ impl Located {
         Ok(values.into_iter().enumerate().map(located).collect())
     }
 
+    /// Returns the elements of an array of at most `most` of what `of` names. An array over the limit costs
+    /// no memory for paths.
+    pub(crate) fn list_up_to(self, most: usize, of: &str) -> Result<Vec<Self>, ApiError> {
+        match &self.value {
+            Value::Array(values) if values.len() > most => {
+                Err(self.must_be(&format!("an array of at most {most} {of}")))
+            }
+            _ => self.list(),
+        }
+    }
+
     /// Returns the fields of the object.
     pub(crate) fn object(self) -> Result<Fields, ApiError> {
         match self.value {
@@ -194,7 +205,7 @@ impl Fields {
             }),
             Ok(_) => Err(ApiError::bad_request("the body must be a JSON object")),
             Err(error) => Err(ApiError::bad_request(format!(
-                "the body is not valid JSON: {error}"
+                "the body can't be read as JSON: {error}"
             ))),
         }
     }

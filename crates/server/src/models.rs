@@ -12,7 +12,10 @@ use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use transom_engine::{Limits, ModelInfo, Prompt, Route};
-use transom_library::{InstalledModel, Library, LoadSettings, default_thinking, is_path};
+use transom_library::{
+    InstalledModel, Library, LoadSettings, always_reasons, default_thinking, has_reasoning_marks,
+    is_path,
+};
 use transom_supervisor::status::PhaseStatus;
 use transom_supervisor::{ModelRole, ModelSpec, Status};
 
@@ -81,9 +84,7 @@ impl ListedModel {
     /// Returns true if responses may begin with reasoning: its template can switch it, or writes the
     /// marks of a reasoning section.
     pub(crate) fn may_reason(&self) -> bool {
-        let template = self.chat_template.as_deref().unwrap_or("");
-        let has_marks = |marks: &[&str]| marks.iter().any(|mark| template.contains(mark));
-        self.can_reason || has_marks(&["<think>", "<|channel|>", "[THINK]"])
+        self.can_reason || has_reasoning_marks(self.chat_template.as_deref().unwrap_or(""))
     }
 }
 
@@ -95,6 +96,25 @@ impl Model {
             self.route.settings().apply(chat);
         }
         prompt
+    }
+
+    /// Returns the temperature of the route for a prompt; `None` where the model reasons, because its
+    /// authors recommend a temperature for reasoning.
+    pub(crate) fn route_temperature(&self, prompt: &Prompt) -> Option<f32> {
+        let settings = self.route.settings();
+        let temperature = settings.temperature?;
+        let reasons = match prompt {
+            Prompt::Chat(chat) => {
+                chat.enable_thinking.or(settings.thinking) == Some(true)
+                    || self
+                        .installed
+                        .facts
+                        .as_ref()
+                        .is_ok_and(|facts| always_reasons(facts))
+            }
+            Prompt::Text(_) | Prompt::Tokens(_) | Prompt::FillIn(_) => false,
+        };
+        (!reasons).then_some(temperature)
     }
 }
 
@@ -122,8 +142,12 @@ impl Models {
             Some(route) => {
                 let loaded = loaded.map(str::to_owned);
                 let find = move |library: &Arc<Library>| {
-                    let of_loaded = |id: &String| named(library, id).cloned();
-                    let model = loaded.as_ref().and_then(of_loaded);
+                    // Its id is from the supervisor and may be a path, which the name of a client is not.
+                    let is_loaded = |model: &&InstalledModel| {
+                        loaded.as_ref() == Some(&library.id_of(model))
+                            && public_name(library, model).is_some()
+                    };
+                    let model = library.installed().iter().find(is_loaded).cloned();
                     model.or_else(|| library.default_model())
                 };
                 let model = self.search(name, with_spec(find, settings)).await?;

@@ -86,7 +86,12 @@ async fn wrong_method(headers: HeaderMap) -> ApiError {
 
 /// Returns a response with this JSON.
 pub(crate) fn json_response(value: &Value) -> Response {
-    let mut response = Response::new(value.to_string().into());
+    json_text(value.to_string())
+}
+
+/// Returns a response with this text, which is JSON.
+pub(crate) fn json_text(text: String) -> Response {
+    let mut response = Response::new(text.into());
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response

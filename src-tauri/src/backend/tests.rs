@@ -13,6 +13,8 @@ use transom_supervisor::{
 
 use super::*;
 
+type Start = Box<dyn Fn() -> Supervisor>;
+
 /// Sends the same chat as always. Returns the tokens of its prompt that were in the KV cache.
 async fn cached_tokens(handle: &Handle) -> usize {
     let library = library(Path::new("/nowhere"), computer());
@@ -42,14 +44,14 @@ async fn cached_tokens(handle: &Handle) -> usize {
     panic!("the response has no end");
 }
 
-#[test]
-fn a_chat_continues_after_the_app_has_quit() {
+/// Runs `work` with a data folder and what starts a supervisor on it, with the same keys each time.
+fn with_supervisors<F: Future<Output = ()>>(work: impl FnOnce(PathBuf, Start) -> F) {
     let data = tempfile::tempdir().unwrap();
     let saving = Saving {
         limits: SavingLimits::on_a_large_disk(),
         secrets: Some(Arc::new(MemorySecrets::default())),
     };
-    let start = || {
+    let start = move || {
         let engines = || -> Vec<Box<dyn Engine>> {
             let script = Script::responding(["Paris"]);
             vec![Box::new(ScriptedEngine { script })]
@@ -63,12 +65,35 @@ fn a_chat_continues_after_the_app_has_quit() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    runtime.unwrap().block_on(async {
-        let connection = instance::open(data.path(), start).await.unwrap();
+    runtime
+        .unwrap()
+        .block_on(work(data.path().to_owned(), Box::new(start)));
+}
+
+#[test]
+fn a_chat_continues_after_the_app_has_quit() {
+    with_supervisors(|data, start| async move {
+        let connection = instance::open(&data, &start).await.unwrap();
         assert_eq!(cached_tokens(&connection.handle()).await, 0);
         close_connection(connection).await;
-        let connection = instance::open(data.path(), start).await.unwrap();
+        let connection = instance::open(&data, &start).await.unwrap();
         assert!(cached_tokens(&connection.handle()).await > 0);
+        close_connection(connection).await;
+    });
+}
+
+#[test]
+fn a_chat_that_is_deleted_between_two_supervisors_does_not_continue() {
+    with_supervisors(|data, start| async move {
+        let connection = instance::open(&data, &start).await.unwrap();
+        let ended = connection.handle();
+        cached_tokens(&ended).await;
+        close_connection(connection).await;
+        let forgotten = Forgotten::default();
+        forgotten.forget(Some(ConversationId(1)), || ended);
+        let connection = instance::open(&data, &start).await.unwrap();
+        forgotten.repeat(&connection.handle());
+        assert_eq!(cached_tokens(&connection.handle()).await, 0);
         close_connection(connection).await;
     });
 }

@@ -167,10 +167,7 @@ pub(crate) async fn delete_exchange(
     let find = move |store: &Store| store.message(question);
     let message = with_store_of(&shell, is_temporary, find).await?;
     let turns = backend.turns_of(is_temporary);
-    if let Some(answer) = turns.running_in(message.conversation) {
-        turns.stop(answer);
-    }
-    turns.stop_summaries(Some(message.conversation));
+    turns.end(Some(message.conversation)).await;
     backend.forget(message.conversation);
     let delete = move |store: &Store| delete_with_title(store, &message);
     with_store_of(&shell, is_temporary, delete).await?;
@@ -206,13 +203,10 @@ pub(crate) async fn clear_history(
     deletion: State<'_, Deletion>,
 ) -> CommandResult<()> {
     let backend = shell.backend().await?;
-    for answer in backend.turns.running() {
-        backend.turns.stop(answer);
-    }
-    backend.turns.stop_summaries(None);
+    backend.turns.end(None).await;
     deletion.forget();
     backend.discard_temporary().await;
-    backend.handle().forget_conversations();
+    backend.forget_all();
     with_store(&shell, Store::clear_history).await?;
     shell.send(&AppEvent::HistoryCleared);
     shell.send(&AppEvent::Conversations);

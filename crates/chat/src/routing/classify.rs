@@ -52,6 +52,7 @@ struct CuesFile {
     polite: Vec<String>,
     languages: Vec<String>,
     code: Vec<String>,
+    earlier: Vec<String>,
     cue: Vec<Cue>,
 }
 
@@ -73,6 +74,7 @@ struct Cues {
     margin: i32,
     code_marks: Vec<String>,
     names: Names,
+    earlier: Vec<String>,
     cues: Vec<Cue>,
 }
 
@@ -100,6 +102,7 @@ impl From<CuesFile> for Cues {
             threshold: file.threshold,
             margin: file.margin,
             code_marks: file.code_marks,
+            earlier: file.earlier.iter().map(|word| pattern(word)).collect(),
             names: Names {
                 languages: languages.into_iter().collect(),
                 cjk_languages,
@@ -150,22 +153,42 @@ pub(super) fn classify(signals: &Signals<'_>) -> Route {
 /// Returns the parts of `text` that may be a request about the rest of it, as in "Translate this:
 /// …": what is before the first colon or line break, and the last line.
 fn requests_beside_texts(text: &str) -> Vec<&str> {
-    let first = text
-        .split_once([':', '：', '\n'])
-        .filter(|(_, rest)| is_a_text(rest))
-        .map(|(request, _)| request);
-    let last = text
-        .rsplit_once('\n')
-        .filter(|(rest, _)| is_a_text(rest))
-        .map(|(_, request)| request);
+    let parts = parts(text).into_iter();
+    let beside_texts = parts.filter(|(_, rest)| is_a_text(rest));
+    beside_texts.map(|(request, _)| request).collect()
+}
+
+/// Returns what is before the first colon or line break of `text`, and its last line, each with the rest.
+fn parts(text: &str) -> Vec<(&str, &str)> {
+    let first = text.split_once([':', '：', '\n']);
+    let last = text.rsplit_once('\n').map(|(rest, line)| (line, rest));
     first.into_iter().chain(last).collect()
 }
 
-/// Returns true if the words of a message on this route are, or contain, the text to work on. Few words
-/// that ask for it themselves, such as "into German", do not; neither does a question.
+/// Returns true if the words of a message on this route are, or contain, the text to work on. Words that ask
+/// for the route themselves, such as "into German" or the text of a saved prompt, do not; neither does a
+/// question. Only a text that is too long for a request is one whatever its words are.
 pub(super) fn is_worked_on(words: &str, route: Route) -> bool {
-    let is_request = || scores(words, SelectionKind::None, true).of(route) > 0;
-    route != Route::Question && (is_a_text(words) || !words.trim().is_empty() && !is_request())
+    let is_request = |text: &str| scores(text, SelectionKind::None, true).of(route) > 0;
+    let is_long = |text: &str| text.chars().nth(MAX_CHARS).is_some();
+    let is_text = |text: &str| is_a_text(text) && (is_long(text) || !is_request(text));
+    if route == Route::Question || words.trim().is_empty() {
+        return false;
+    }
+    !is_request(words) || parts(words).iter().any(|(_, rest)| is_text(rest))
+}
+
+/// Returns true if a message speaks of the earlier ones, as in "your last answer". Only its request counts,
+/// if there is a text beside it.
+pub(super) fn names_earlier_messages(text: &str) -> bool {
+    let mut requests = requests_beside_texts(text);
+    if requests.is_empty() {
+        requests.push(text);
+    }
+    requests.iter().any(|request| {
+        let form = normal(&ends_of(request), &CUES.names).text;
+        CUES.earlier.iter().any(|cue| form.contains(cue.as_str()))
+    })
 }
 
 /// Returns true if a text is long enough to work on. Chinese and Japanese need fewer characters.
@@ -303,8 +326,9 @@ mod tests {
     #[test]
     fn every_cue_is_in_normal_form() {
         let file: CuesFile = toml::from_str(include_str!("cues.toml")).unwrap();
-        for cue in file.cue {
-            for word in &cue.words {
+        let cues = file.cue.into_iter().map(|cue| cue.words);
+        for words in cues.chain([file.earlier]) {
+            for word in &words {
                 let plain = word.trim_matches(['^', '$', '*']);
                 // The normal form of a cue of one clause is the cue.
                 let clauses = plain.replace(" | ", ".");
@@ -312,9 +336,9 @@ mod tests {
                 let has_mark = plain.contains('#');
                 assert!(has_mark || form.contains(plain), "{word}: {form}");
             }
-            let different: HashSet<&String> = cue.words.iter().collect();
-            assert_eq!(different.len(), cue.words.len(), "a cue is listed twice");
-            let mut lengths = cue.words.iter().map(|word| pattern(word).chars().count());
+            let different: HashSet<&String> = words.iter().collect();
+            assert_eq!(different.len(), words.len(), "a cue is listed twice");
+            let mut lengths = words.iter().map(|word| pattern(word).chars().count());
             assert!(lengths.all(|n_chars| n_chars <= MAX_CUE_CHARS));
         }
     }

@@ -115,6 +115,12 @@ fn the_user_wins_over_a_route() {
     };
     let settings = Route::Translate.settings();
     assert_eq!(settings_under(settings, &user), user);
+    // Authors recommend a temperature for reasoning.
+    let reasoning = ModelSettings {
+        thinking: Some(true),
+        ..ModelSettings::default()
+    };
+    assert_eq!(settings_under(settings, &reasoning), reasoning);
     let set = settings_under(settings, &ModelSettings::default());
     assert_eq!((set.temperature, set.thinking), (Some(0.2), Some(false)));
 }

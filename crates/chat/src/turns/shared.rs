@@ -65,10 +65,11 @@ pub(super) async fn run_answer(
 ) {
     let shared = lock.shared.clone();
     let task = tokio::spawn(write_answer(lock, entry.clone(), path, options));
-    let Err(error) = task.await else {
+    if task.await.is_ok() {
         return;
-    };
-    tracing::error!(%error, "the task of a response panicked");
+    }
+    // Without the error, whose text may contain a prompt. The panic hook has logged where it was.
+    tracing::error!("the task of a response panicked");
     shared.active().entries.remove(&entry.id);
     let reason = "the response failed because of an error in Transom; try again".to_owned();
     let failure = Failure::Other { reason };

@@ -106,7 +106,8 @@ impl Turns {
     }
 
     /// Stops writing summaries and the title of a conversation, or of all conversations, and forgets
-    /// summaries that failed. Call this before messages of the conversation are changed or deleted.
+    /// summaries that failed. Call this before messages of the conversation are changed, and [`Turns::end`]
+    /// before they are deleted.
     pub fn stop_summaries(&self, conversation: Option<ConversationId>) {
         self.shared.titles().retain(|id, stop| {
             let is_kept = conversation.is_some_and(|changed| changed != *id);
@@ -195,8 +196,9 @@ fn start(
         // In a nested task, so that even a panic ends it visibly.
         let writing = task.clone();
         let written = tokio::spawn(async move { writing.write(&path).await }).await;
-        let written = written.unwrap_or_else(|error| {
-            tracing::error!(%error, "the task of a summary panicked");
+        let written = written.unwrap_or_else(|_| {
+            // Without the error, whose text may contain a prompt. The panic hook has logged where it was.
+            tracing::error!("the task of a summary panicked");
             Err(other(
                 "the summary failed because of an error in Transom; try again",
             ))
@@ -237,7 +239,7 @@ impl SummaryTask {
         let limit = handle.status().borrow().restrictions.context_length;
         let context_length = limit.map_or(info.context_length, |n| n.min(info.context_length));
         let mut max_bytes = summary::max_message_bytes(context_length);
-        while self.is_wanted() {
+        while self.exists().await? && self.is_wanted() {
             let mut request = Box::new(summary_request(path, &info, max_bytes));
             request.params.is_private = self.options.is_private;
             let (outcome, text) = self.send(&handle, &model, Work::Generate(request)).await;
@@ -305,8 +307,8 @@ impl SummaryTask {
         let id = self.conversation;
         let listener = self.shared.listener.clone();
         let stored = tokio::task::spawn_blocking(move || self.store(written)).await;
-        if let Err(error) = stored {
-            tracing::error!(%error, "a summary could not be stored");
+        if stored.is_err() {
+            tracing::error!("the task that stores a summary panicked");
         }
         listener(TurnEvent::ConversationChanged { id });
     }
@@ -340,6 +342,22 @@ impl SummaryTask {
     fn has_summary(&self) -> bool {
         let message = self.shared.store.message(self.last);
         message.is_ok_and(|message| message.summary.is_some())
+    }
+
+    /// Returns false if the messages were deleted, which must not be sent to a model again.
+    async fn exists(&self) -> Result<bool, Failure> {
+        let (turns, last) = (
+            Turns {
+                shared: self.shared.clone(),
+            },
+            self.last,
+        );
+        let found = turns.stored(move |store| match store.message(last) {
+            Ok(_) => Ok(true),
+            Err(StoreError::NoMessage(_)) => Ok(false),
+            Err(error) => Err(error),
+        });
+        found.await
     }
 
     /// Returns true until the summary is stopped.

@@ -4,6 +4,7 @@ mod dropping;
 mod endings;
 mod following;
 mod live_answers;
+mod panics;
 mod requests;
 mod saving;
 mod summaries;

@@ -73,7 +73,9 @@ impl Job {
     /// the model's authors.
     pub(super) fn sampling(&self, info: &ModelInfo, choice: u64) -> SamplingParams {
         let recommended = &info.recommended_sampling;
-        let of_route = self.model.route.settings().temperature;
+        // Only prompts of text are more than one, and those are treated alike.
+        let prompt = self.prompts.first();
+        let of_route = prompt.and_then(|prompt| self.model.route_temperature(prompt));
         let recommended = SamplingParams {
             temperature: of_route.unwrap_or(recommended.temperature),
             ..recommended.clone()

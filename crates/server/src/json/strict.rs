@@ -1,32 +1,46 @@
 //! Parses JSON that every reader understands in the same way.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+/// Most values of a text, with those inside of others. A value takes up to fifty times the memory of its
+/// text.
+pub(super) const MAX_VALUES: usize = 1 << 19;
 
 /// Parses `text`, which must be one value.
 ///
 /// # Errors
 /// The text is not JSON or not UTF-8, an object has a key twice, a string has a lone surrogate, a
-/// number is infinite, or values are nested more than 128 levels deep.
+/// number is infinite, values are nested more than 128 levels deep, or there are more than [`MAX_VALUES`].
 pub(super) fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
-    let strict: Strict = serde_json::from_slice(text)?;
-    Ok(strict.0)
+    let n_values = Cell::new(0);
+    let mut from = serde_json::Deserializer::from_slice(text);
+    let value = Strict(&n_values).deserialize(&mut from)?;
+    from.end()?;
+    Ok(value)
 }
 
-struct Strict(Value);
+/// Reads a value, and counts it.
+#[derive(Clone, Copy)]
+struct Strict<'a>(&'a Cell<usize>);
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ValueVisitor).map(Self)
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        self.0.set(self.0.get() + 1);
+        if self.0.get() > MAX_VALUES {
+            let message = format!("it has more than {MAX_VALUES} values; send fewer");
+            return Err(D::Error::custom(message));
+        }
+        from.deserialize_any(self)
     }
 }
 
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +80,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Strict(value)) = seq.next_element()? {
+        while let Some(value) = seq.next_element_seed(self)? {
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -75,7 +89,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let Strict(value) = entries.next_value()?;
+            let value = entries.next_value_seed(self)?;
             if map.contains_key(&key) {
                 // The key is the client's text and may be long.
                 let key: String = key.chars().take(40).collect();

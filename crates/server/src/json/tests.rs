@@ -109,6 +109,29 @@ fn texts_and_choices() {
     assert_eq!(error.message, "`d` must be `low` or `none`");
 }
 
+#[test]
+fn a_body_with_very_many_values_is_refused() {
+    // The body, the list and its elements.
+    let body = |n: usize| format!("{{\"a\": [{}0]}}", "0,".repeat(n - 3));
+    let most = strict::MAX_VALUES;
+    let list = fields(&body(most)).list("a").unwrap().unwrap();
+    assert_eq!(list.len(), most - 2);
+    let error = Fields::parse(body(most + 1).as_bytes()).unwrap_err();
+    assert_eq!(error.status, StatusCode::BAD_REQUEST);
+    assert!(
+        error.message.contains("more than 524288 values"),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_list_has_a_limit() {
+    let located = fields(r#"{"a": [1, 2]}"#).take("a").unwrap();
+    assert_eq!(located.clone().list_up_to(2, "ids").unwrap().len(), 2);
+    let error = located.list_up_to(1, "ids").unwrap_err();
+    assert_eq!(error.message, "`a` must be an array of at most 1 ids");
+}
+
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused() {
     let fits = read(Body::from(vec![b' '; MAX_BODY_BYTES])).await.unwrap();

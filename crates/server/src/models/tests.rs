@@ -1,5 +1,8 @@
 use super::*;
-use transom_library::test_support::{computer, install, library};
+use transom_engine::ChatPrompt;
+use transom_engine::chat::Message;
+use transom_library::test_support::{computer, install, library, mac};
+use transom_library::{Catalog, Places};
 
 fn models(data: &std::path::Path) -> Models {
     let data = data.to_owned();
@@ -45,4 +48,69 @@ async fn a_model_that_was_just_installed_is_found() {
     assert_eq!(models.list().await.unwrap(), std::slice::from_ref(&listed));
     assert!(!listed.name.starts_with('/'));
     assert_eq!(listed.format, "gguf");
+}
+
+#[tokio::test]
+async fn the_name_of_a_route_takes_a_loaded_model_whose_id_is_a_path() {
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
+    let added = ["own", "more"].map(|name| {
+        let repository = format!("owner/{name}-GGUF");
+        install(other.path(), &repository, &format!("{name}-F16.gguf"))
+    });
+    let places = Places {
+        data_folder: Some(data.path().to_owned()),
+        added: added.to_vec(),
+        ..Places::default()
+    };
+    let open = move || Library::new(Catalog::built_in(), places.clone(), mac(16));
+    let library = open();
+    let ids: Vec<String> = library
+        .installed()
+        .iter()
+        .map(|it| library.id_of(it))
+        .collect();
+    // At least one of the paths is not the default model's.
+    let n_paths = ids.iter().filter(|id| is_path(id)).count();
+    assert_eq!((ids.len(), n_paths), (3, 2), "{ids:?}");
+    let models = Models::new(Arc::new(open));
+    for id in ids {
+        let found = models
+            .find("transom/code", Some(&id), LoadSettings::default())
+            .await;
+        let found = found.unwrap();
+        assert_eq!((&found.spec.id, found.route), (&id, Route::Code));
+        assert!(!is_path(&found.name));
+        // A client can't name it so.
+        let named = models.find(&id, None, LoadSettings::default()).await;
+        assert_eq!(named.is_err(), is_path(&id));
+    }
+}
+
+#[tokio::test]
+async fn a_route_sets_no_temperature_where_the_model_reasons() {
+    let data = tempfile::tempdir().unwrap();
+    install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
+    let models = models(data.path());
+    let found = models.find("tiny", None, LoadSettings::default());
+    let mut model = Model {
+        route: Route::Translate,
+        ..found.await.unwrap()
+    };
+    let prompt = |enable_thinking| {
+        Prompt::Chat(ChatPrompt {
+            messages: vec![Message::user("Guten Tag")],
+            enable_thinking,
+            ..ChatPrompt::default()
+        })
+    };
+    let text = Prompt::Text("Guten Tag".to_owned());
+    let temperatures = |model: &Model| {
+        [None, Some(false), Some(true)].map(|thinking| model.route_temperature(&prompt(thinking)))
+    };
+    assert_eq!(temperatures(&model), [Some(0.2), Some(0.2), None]);
+    let facts = Arc::make_mut(model.installed.facts.as_mut().unwrap());
+    facts.chat_template = Some("<think>".to_owned());
+    assert_eq!(temperatures(&model), [None, None, None]);
+    assert_eq!(model.route_temperature(&text), Some(0.2));
 }

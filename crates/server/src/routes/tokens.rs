@@ -11,7 +11,7 @@ use transom_engine::{TokenInput, TokenPiece};
 use transom_library::LoadSettings;
 
 use super::openai::blame;
-use super::{inputs, json_response, keep_alive, name_ignored};
+use super::{inputs, json_text, keep_alive, name_ignored};
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::convert_tokens;
@@ -20,9 +20,6 @@ use crate::state::ServerState;
 
 /// Longest text, in bytes. Each token takes many times its size in memory.
 const MAX_TEXT_BYTES: usize = 1 << 20;
-
-/// Most tokens of a request.
-const MAX_TOKENS: usize = 1 << 18;
 
 /// `POST /tokenize`
 pub(super) async fn tokenize(
@@ -48,7 +45,16 @@ pub(super) async fn tokenize(
             true => json!({ "id": token.id, "piece": piece(&token.bytes) }),
             false => token.id.into(),
         });
-        json!({ "tokens": tokens.collect::<Vec<Value>>() })
+        // Each token is written at once, because an array of them takes many times the memory of its text.
+        let mut text = String::from(r#"{"tokens":["#);
+        for (index, token) in tokens.enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(&token.to_string());
+        }
+        text.push_str("]}");
+        text
     };
     convert(&state, &caller, &name, fields, input, view).await
 }
@@ -61,19 +67,13 @@ pub(super) async fn detokenize(
 ) -> Result<Response, ApiError> {
     let name = fields.required("model")?.text()?;
     let tokens = fields.required("tokens")?;
-    let too_many = tokens.must_be(&format!("a list of at most {MAX_TOKENS} token ids"));
-    let tokens = tokens.list()?;
-    if tokens.len() > MAX_TOKENS {
-        return Err(too_many);
-    }
-    let ids = tokens.into_iter().map(inputs::token_id);
-    let input = TokenInput::Tokens(ids.collect::<Result<_, _>>()?);
+    let input = TokenInput::Tokens(inputs::token_ids(tokens)?);
     let view = |pieces: &[TokenPiece]| {
         let bytes: Vec<u8> = pieces
             .iter()
-            .flat_map(|token| token.bytes.clone())
+            .flat_map(|token| token.bytes.iter().copied())
             .collect();
-        json!({ "content": String::from_utf8_lossy(&bytes) })
+        json!({ "content": String::from_utf8_lossy(&bytes) }).to_string()
     };
     convert(&state, &caller, &name, fields, input, view).await
 }
@@ -85,7 +85,7 @@ async fn convert(
     name: &str,
     mut fields: Fields,
     input: TokenInput,
-    view: impl Fn(&[TokenPiece]) -> Value,
+    view: impl Fn(&[TokenPiece]) -> String,
 ) -> Result<Response, ApiError> {
     let mut ignored = Ignored::default();
     let keep_alive = keep_alive::take(&mut fields)?;
@@ -94,7 +94,7 @@ async fn convert(
     let model = state.models().find_any(name, settings).await?;
     let pieces = convert_tokens(state, &model, input, caller, keep_alive).await;
     let pieces = pieces.map_err(|error| blame(error, "tokens"))?;
-    Ok(name_ignored(json_response(&view(&pieces)), &ignored))
+    Ok(name_ignored(json_text(view(&pieces)), &ignored))
 }
 
 /// Returns the text of a token, or its bytes if they are part of a character.

@@ -335,6 +335,13 @@ async fn the_name_of_a_route_adds_its_instructions_and_its_temperature() {
     let temperature = |answer: &Value| answer["timings"]["sampling"]["temperature"].as_f64();
     assert!((temperature(&routed).unwrap() - 0.2).abs() < 1e-6);
     assert_eq!(temperature(&own), Some(1.5));
+    let reasoning = json!({
+        "model": "transom/translate",
+        "chat_template_kwargs": { "enable_thinking": true },
+    });
+    let reasoning = server.chat(reasoning).await.json();
+    assert_eq!(temperature(&reasoning), temperature(&plain));
+    assert_ne!(temperature(&reasoning), temperature(&routed));
     // The scripted worker counts bytes.
     let path = "/v1/chat/completions/input_tokens";
     let body = chat(json!({ "model": "transom/translate" }));

@@ -150,6 +150,8 @@ fn a_message_without_a_text_is_about_the_earlier_ones() {
         ("/extract all names", Route::Extract),
         ("/question who is it?", Route::Question),
         ("auf Deutsch", Route::Translate),
+        ("/extract all names and email addresses", Route::Extract),
+        ("/rewrite a bit shorter and friendlier", Route::Rewrite),
     ] {
         assert_eq!(n_earlier(person(text), route), 6, "{text}");
     }
@@ -160,4 +162,87 @@ fn a_message_without_a_text_is_about_the_earlier_ones() {
     ] {
         assert_eq!(n_earlier(person(text), route), 0, "{text}");
     }
+}
+
+/// Returns the texts of the built-in prompts of the pages that have a route, in all languages.
+fn built_in_prompts() -> Vec<(Route, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/i18n");
+    let mut prompts = Vec::new();
+    for language in ["de", "en", "es", "fr", "ja", "zh-Hans"] {
+        let file = std::fs::read_to_string(format!("{folder}/{language}/chat.json")).unwrap();
+        let texts: serde_json::Value = serde_json::from_str(&file).unwrap();
+        for (name, route) in [
+            ("summarize", Route::Summarize),
+            ("fix", Route::Rewrite),
+            ("translate", Route::Translate),
+        ] {
+            let text = texts[format!("prompts.{name}_text")].as_str().unwrap();
+            prompts.push((route, text.to_owned()));
+        }
+    }
+    prompts
+}
+
+/// Pages send the text of a saved prompt in place of its name.
+#[test]
+fn a_built_in_prompt_without_a_text_is_about_the_earlier_messages() {
+    for (route, prompt) in built_in_prompts() {
+        let filled = |text: &str| prompt.replace("{text}", text).trim().to_owned();
+        assert_eq!(n_earlier(person(&filled("")), route), 6, "{prompt}");
+        let text = "Guten Tag, wir sind um drei am Bahnhof und bringen Kuchen mit.";
+        assert_eq!(n_earlier(person(&filled(text)), route), 0, "{prompt}");
+    }
+    let more = "Translate this into English:\n\ninto German";
+    assert_eq!(n_earlier(person(more), Route::Translate), 6);
+}
+
+#[test]
+fn a_long_text_is_worked_on_although_its_words_are_those_of_requests() {
+    let text = "The summary of the main points, in short: the key points. ".repeat(5);
+    let message = format!("Summarize this:\n\n{text}");
+    assert_eq!(n_earlier(person(&message), Route::Summarize), 0);
+}
+
+#[test]
+fn a_message_about_earlier_ones_carries_all_of_them() {
+    for (text, route) in [
+        (
+            "Rewrite your last answer like this: shorter, friendlier, and in bullet points",
+            Route::Rewrite,
+        ),
+        (
+            "Summarize our conversation like this: one line for each topic",
+            Route::Summarize,
+        ),
+        (
+            "Schreib deine letzte Antwort so um: alles in der Vergangenheit",
+            Route::Rewrite,
+        ),
+        (
+            "Résume notre conversation ainsi : une ligne pour chaque sujet",
+            Route::Summarize,
+        ),
+        (
+            "Reescribe tu última respuesta así: todo en tiempo pasado",
+            Route::Rewrite,
+        ),
+        (
+            "请这样改写你的上一个回答：全部使用过去时，并且删掉例子",
+            Route::Rewrite,
+        ),
+        (
+            "さっきの回答を次のように直して：すべて過去形で、例は省いてください",
+            Route::Rewrite,
+        ),
+    ] {
+        assert_eq!(n_earlier(person(text), route), 6, "{text}");
+        let with_text = Message {
+            attachment: "Guten Tag".to_owned(),
+            ..person(text)
+        };
+        assert_eq!(n_earlier(with_text, route), 6, "{text}");
+    }
+    // In a text they are its words.
+    let text = "Translate this into German:\nThank you for your last answer.\nBest, Tom and Ann";
+    assert_eq!(n_earlier(person(text), Route::Translate), 0);
 }

@@ -324,27 +324,3 @@ async fn closing_interrupts_every_response_and_starts_none() {
     assert!(matches!(late, Err(Failure::Other { .. })), "{late:?}");
     setup.turns.close().await;
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_response_whose_task_panics_still_ends() {
-    let setup = TestSetup::new(endless());
-    let started = setup.ask("Hello").await;
-    let mut updates = setup.turns.follow(started.answer);
-    let mut page = Page::default();
-    page.read_until(&mut updates, is_writing).await;
-    // From now on, sending an event panics.
-    let events = setup.events.clone();
-    let poisoned = std::thread::spawn(move || {
-        let _held = events.lock().unwrap();
-        panic!("on purpose");
-    });
-    assert!(poisoned.join().is_err());
-    setup.storage.is_full.store(true, Ordering::SeqCst);
-    page.read_on(&mut updates).await;
-    let failure = match page.ending {
-        Some(EndingView::Failed { failure }) => failure,
-        other => panic!("it ended as {other:?}"),
-    };
-    assert!(matches!(failure, Failure::Other { .. }), "{failure:?}");
-    assert_eq!(setup.turns.running(), []);
-}

@@ -1,5 +1,6 @@
 //! Summaries of dropped messages.
 
+use super::super::stopping::END_TIMEOUT;
 use super::*;
 use crate::request::request_ids;
 use crate::update::SummaryView;
@@ -230,4 +231,61 @@ async fn a_route_without_history_gets_no_summary_and_drops_no_more_messages() {
     assert_eq!(page.stats.unwrap().dropped_messages, 4, "as before");
     assert_eq!(settled(&setup, id).await.len(), 1);
     assert_eq!(n_requests(&setup), n_before + 1);
+}
+
+/// Stops the third response of a conversation while it is written without the first messages.
+async fn third_response_stopped(ends: bool) -> (TestSetup, ConversationId) {
+    let setup = setup("Yes. Yes. Yes.", Duration::from_secs(1));
+    let id = take(&setup, None, "One?").await.conversation;
+    take(&setup, Some(id), "Two?").await;
+    let third = setup.turns.ask(Some(id), "Three?", "", summarizing()).await;
+    let third = third.unwrap();
+    let mut updates = setup.turns.follow(third.answer);
+    Page::default().read_until(&mut updates, is_writing).await;
+    if ends {
+        let other = setup.ask("Other?").await;
+        setup.turns.end(Some(id)).await;
+        assert_eq!(setup.turns.running(), [other.answer]);
+        finish(&setup, other.answer).await;
+    } else {
+        setup.turns.stop(third.answer);
+    }
+    (setup, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_end_of_a_conversation_no_summary_of_its_messages_starts() {
+    let (setup, id) = third_response_stopped(false).await;
+    assert_eq!(
+        settled(&setup, id).await.len(),
+        1,
+        "one starts after a stop"
+    );
+    let (setup, id) = third_response_stopped(true).await;
+    assert_eq!(settled(&setup, id).await, []);
+    assert_eq!(n_requests(&setup), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_conversation_does_not_wait_for_a_full_disk() {
+    let setup = setup("Yes.", Duration::ZERO);
+    setup.storage.is_full.store(true, Ordering::SeqCst);
+    let started = setup.ask("One?").await;
+    finish(&setup, started.answer).await;
+    let ended = timeout(2 * END_TIMEOUT, setup.turns.end(None)).await;
+    assert!(ended.is_ok() && !setup.turns.shared.active().entries.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_messages_are_not_sent_for_a_summary() {
+    let setup = setup("Yes.", Duration::ZERO);
+    let started = setup.ask("One?").await;
+    finish(&setup, started.answer).await;
+    let summarized = setup.turns.summarize(started.answer, summarizing());
+    summarized.await.unwrap();
+    // Its task has not begun yet.
+    setup.store.delete(started.conversation).unwrap();
+    pass(Duration::from_secs(10)).await;
+    assert!(setup.turns.shared.summaries().is_empty());
+    assert_eq!(n_requests(&setup), 1);
 }

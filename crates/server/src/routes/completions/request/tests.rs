@@ -23,6 +23,7 @@ fn every_field_is_done_or_refused_by_name() {
         ("prompt", json!(7)),
         ("prompt", json!([])),
         ("prompt", json!(vec!["a"; 17])),
+        ("prompt", json!(vec![1; (1 << 18) + 1])),
         ("temperature", json!(2.1)),
         ("max_tokens", json!(0)),
         ("max_tokens", json!("many")),
