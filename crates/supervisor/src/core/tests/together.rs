@@ -431,9 +431,9 @@ fn programs_leave_one_place_to_a_person() {
         6s request 4 chat by=other background
         → 4 queued at 2
         6s request 5 chat count by=third background
-        → count w1 5
+        → count w1 5, 4 queued at 3
         6s w1 ended 5 well
-        → 5 ENDED Stop
+        → 5 ENDED Stop, 4 queued at 2
         7s request 6 chat by=app
         → generate w1 6, 4 queued at 3
         ",
