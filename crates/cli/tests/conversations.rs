@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use transom_engine::{SamplingParams, Stats, TokenEvent};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::instance::{self, Connection};
+use transom_supervisor::test_support::n_saved_files;
 use transom_supervisor::{Handle, ModelSelector, Outcome, ResponseEvent, Tuning};
 
 const STEP_LIMIT: Duration = Duration::from_secs(120);
@@ -60,11 +61,7 @@ async fn make_room(handle: &Handle) {
 
 /// Returns the number of files of saved KV caches.
 fn n_saved(data: &Path) -> usize {
-    let files = std::fs::read_dir(data.join("cache/saved-states")).unwrap();
-    let names = files.map(|entry| entry.unwrap().file_name());
-    // Without the index, and without the next one, which replaces it once it is written.
-    let is_index = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("index");
-    names.filter(|name| !is_index(name)).count()
+    n_saved_files(&data.join("cache/saved-states"))
 }
 
 async fn open(data: &Path) -> Connection {

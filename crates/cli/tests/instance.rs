@@ -16,6 +16,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 
 use program::{ENDLESS, run_on, text, transom};
 use serde_json::Value;
+use transom_supervisor::test_support::n_saved_files;
 
 /// A piped chat that runs until its input ends.
 struct Chat {
@@ -286,15 +287,11 @@ fn sigterm_and_sighup_shut_down_in_order() {
         let paused = run_on(data, &["pause"]);
         assert_eq!(paused.status.code(), Some(0), "{}", text(&paused.stderr));
         let saved = data.join("cache/saved-states");
-        let n_saved = || {
-            let files = std::fs::read_dir(&saved).unwrap().flatten();
-            files.filter(|file| file.file_name() != "index").count()
-        };
         while !status(data)["models"].as_array().unwrap().is_empty() {}
-        assert!(n_saved() > 0);
+        assert!(n_saved_files(&saved) > 0);
         kill_process(Pid::from_child(&chat.child), signal).unwrap();
         assert_eq!(chat.child.wait().unwrap().code(), Some(code));
-        assert_eq!(n_saved(), 0);
+        assert_eq!(n_saved_files(&saved), 0);
     }
 }
 

@@ -8,10 +8,9 @@ use std::path::Path;
 
 use support::{Model, load, model_path};
 use transom_catalog::test_support::{TemporaryModel, TinyModel};
-use transom_engine::test_support::{Recorder, begin, in_turns};
+use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
 use transom_engine::{
-    ConversationId, FinishReason, GenerationParams, JobControl, Limits, Prompt, ResponseId,
-    SamplingParams,
+    ConversationId, FinishReason, GenerationParams, JobControl, Limits, ResponseId, SamplingParams,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -153,17 +152,11 @@ fn a_response_that_is_stopped_for_its_memory_leaves_nothing_beside_another() {
     let mut model = model(256 << 20);
     let one = model.memory().kv_cache_bytes;
     let control = JobControl::new();
-    let prompt = model.prepare(&Prompt::Tokens(words(100, 1)));
-    let prompt = prompt.expect("the prompt fits");
-    let begun = model.begin(&prompt, &greedy(1, 10), &control);
-    let stopped = begun.expect("it begins").expect("it takes turns");
+    let stopped = begin_with(&mut *model, &words(100, 1), &greedy(1, 10), &control);
     let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
-    let mut recorder = Recorder::default();
-    while recorder.tokens.is_empty() {
-        assert_eq!(model.step(stopped, &mut recorder), Ok(None));
-    }
+    step_to_first_token(&mut *model, stopped);
     control.shed();
-    let end = model.step(stopped, &mut recorder);
+    let end = model.step(stopped, &mut Recorder::default());
     assert!(matches!(end, Ok(Some((FinishReason::Shed, _)))), "{end:?}");
     assert_eq!(model.memory().kv_cache_bytes, one);
     assert_eq!(model.memory().parked_bytes, 0);
@@ -180,10 +173,7 @@ fn a_response_starts_from_a_copy_of_a_running_one_if_it_shares_enough() {
         let shared = words(n_shared, 1);
         let long = [&shared[..], &words(n_other, 500)].concat();
         let running = begin(&mut *model, &long, &greedy(1, 20));
-        let mut recorder = Recorder::default();
-        while recorder.tokens.is_empty() {
-            assert_eq!(model.step(running, &mut recorder), Ok(None));
-        }
+        step_to_first_token(&mut *model, running);
         let prompt = [&shared[..], &words(40, 900)].concat();
         let beside = begin(&mut *model, &prompt, &greedy(2, 5));
         assert_eq!(model.memory().parked_bytes, 0);

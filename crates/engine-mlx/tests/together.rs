@@ -7,10 +7,10 @@ mod support;
 mod turns;
 
 use support::lock_mlx;
-use transom_engine::test_support::{Recorder, begin, in_turns};
+use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
 use transom_engine::{
-    ConversationId, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt,
-    ResponseId, Trim,
+    ConversationId, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, ResponseId,
+    Trim,
 };
 use turns::{check_response, greedy_params, model_within, text};
 
@@ -145,17 +145,11 @@ fn a_response_that_is_stopped_for_its_memory_leaves_nothing_beside_another() {
     let _mlx = lock_mlx();
     let (_folder, mut model) = model_within("qwen3-q4-g64", &limits());
     let control = JobControl::new();
-    let prompt = model.prepare(&Prompt::Tokens(text(1, 60)));
-    let prompt = prompt.expect("the prompt fits");
-    let begun = model.begin(&prompt, &params(1, 10), &control);
-    let stopped = begun.expect("it begins").expect("it takes turns");
+    let stopped = begin_with(&mut model, &text(1, 60), &params(1, 10), &control);
     let running = begin(&mut model, &text(2, 60), &params(2, 10));
-    let mut recorder = Recorder::default();
-    while recorder.tokens.is_empty() {
-        assert_eq!(model.step(stopped, &mut recorder), Ok(None));
-    }
+    step_to_first_token(&mut model, stopped);
     control.shed();
-    let end = model.step(stopped, &mut recorder);
+    let end = model.step(stopped, &mut Recorder::default());
     assert!(matches!(end, Ok(Some((FinishReason::Shed, _)))), "{end:?}");
     assert_eq!(model.memory().kv_cache_bytes, 0);
     assert_eq!(model.memory().parked_bytes, 0);

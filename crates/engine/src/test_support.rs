@@ -7,10 +7,12 @@
 
 mod constrained;
 mod distribution;
+mod recorded_log;
 mod scripted_response;
 pub mod shapes;
 
 pub use constrained::{byte_table, start_constraint, starter_tokens};
+pub use recorded_log::RecordedLog;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -103,10 +105,34 @@ impl Recorder {
 /// # Panics
 /// Panics if the prompt does not fit or the model does not begin a response.
 pub fn begin(model: &mut dyn LoadedModel, prompt: &[u32], params: &GenerationParams) -> ResponseId {
+    begin_with(model, prompt, params, &JobControl::new())
+}
+
+/// Begins a response that `control` can stop, like [`begin`].
+///
+/// # Panics
+/// As [`begin`] does.
+pub fn begin_with(
+    model: &mut dyn LoadedModel,
+    prompt: &[u32],
+    params: &GenerationParams,
+    control: &JobControl,
+) -> ResponseId {
     let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()));
     let prompt = prompt.expect("the prompt fits");
-    let begun = model.begin(&prompt, params, &JobControl::new());
+    let begun = model.begin(&prompt, params, control);
     begun.expect("it begins").expect("it takes turns")
+}
+
+/// Takes the turns of one response up to its first token.
+///
+/// # Panics
+/// Panics if a step fails or the response ends before it.
+pub fn step_to_first_token(model: &mut dyn LoadedModel, id: ResponseId) {
+    let mut recorder = Recorder::default();
+    while recorder.tokens.is_empty() {
+        assert_eq!(model.step(id, &mut recorder), Ok(None));
+    }
 }
 
 /// Takes turns until all responses have ended at their length. Returns their tokens and statistics.

@@ -36,7 +36,7 @@ use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 use crate::saving::SavingLimits;
 
 pub use embedding::{VECTOR, embed_request};
-pub use reading::{finish, first_text, reason, status_where};
+pub use reading::{finish, first_text, n_saved_files, reason, status_where};
 pub use script::{Fault, WorkerScript};
 
 /// Footprint of a worker without a model, in bytes.

@@ -346,12 +346,8 @@ impl SummaryTask {
 
     /// Returns false if the messages were deleted, which must not be sent to a model again.
     async fn exists(&self) -> Result<bool, Failure> {
-        let (turns, last) = (
-            Turns {
-                shared: self.shared.clone(),
-            },
-            self.last,
-        );
+        let shared = self.shared.clone();
+        let (turns, last) = (Turns { shared }, self.last);
         let found = turns.stored(move |store| match store.message(last) {
             Ok(_) => Ok(true),
             Err(StoreError::NoMessage(_)) => Ok(false),

@@ -1,5 +1,7 @@
 //! Functions that read responses and the status in tests.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use transom_engine::{FinishReason, TokenEvent};
@@ -65,4 +67,16 @@ pub async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> A
     let mut status = handle.status();
     let status = status.wait_for(|status| is_it(status)).await;
     status.expect("the supervisor lives").clone()
+}
+
+/// Returns the number of files of saved KV caches in their folder, without the index, and without the next
+/// one, which replaces it once it is written.
+///
+/// # Panics
+/// If the folder cannot be read.
+pub fn n_saved_files(folder: &Path) -> usize {
+    let files = fs::read_dir(folder).expect("it is there");
+    let names = files.map(|file| file.expect("it can be listed").file_name());
+    let is_index = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("index");
+    names.filter(|name| !is_index(name)).count()
 }

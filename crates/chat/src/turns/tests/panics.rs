@@ -1,49 +1,12 @@
 //! Panics: a response ends, and their text is nowhere, because it may contain a prompt.
 
-use std::fmt::{Debug, Write};
-
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use transom_engine::test_support::RecordedLog;
 
 use super::*;
 
-/// All fields of all events of a thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let mut log = self.0.lock().unwrap();
-        writeln!(log, "{field}: {value:?}").unwrap();
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_response_whose_task_panics_still_ends() {
-    let log = Log::default();
+    let log = RecordedLog::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let setup = TestSetup::new(endless());
     let started = setup.ask("Hello").await;
@@ -65,7 +28,7 @@ async fn a_response_whose_task_panics_still_ends() {
     };
     assert!(matches!(failure, Failure::Other { .. }), "{failure:?}");
     assert_eq!(setup.turns.running(), []);
-    let log = log.0.lock().unwrap();
+    let log = log.text();
     assert!(log.contains("the task of a response panicked"), "{log}");
     assert!(!log.contains("PoisonError"), "the text of the panic: {log}");
 }

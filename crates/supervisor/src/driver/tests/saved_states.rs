@@ -1,12 +1,10 @@
 //! Tests of saved states, from the unload of a model to its next load.
 
-use std::path::Path;
-
 use tempfile::TempDir;
 
 use super::*;
 use crate::request::ModelSelector;
-use crate::test_support::generate_request;
+use crate::test_support::{generate_request, n_saved_files};
 
 /// Starts a supervisor with a folder for saved states.
 fn with_folder() -> (TempDir, TestSupervisor) {
@@ -14,15 +12,6 @@ fn with_folder() -> (TempDir, TestSupervisor) {
     let test = test_supervisor();
     test.supervisor.save_states_in(data.path().to_owned());
     (data, test)
-}
-
-/// Returns the number of saved conversations; the scripted workers save each in a file.
-fn n_saved(data: &Path) -> usize {
-    let files = std::fs::read_dir(data).expect("it is there");
-    let names = files.map(|entry| entry.expect("it is there").file_name());
-    // Without the index, and without the next one, which replaces it once it is written.
-    let is_index = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("index");
-    names.filter(|name| !is_index(name)).count()
 }
 
 /// Returns the number of tokens that the load found saved.
@@ -36,10 +25,10 @@ async fn a_conversation_continues_after_an_idle_unload() {
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(saved_tokens(&test), 0);
     advance_time(4 * MINUTE).await;
-    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 1));
+    assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 1));
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(test.workers.n_started(), 2);
-    assert_eq!((saved_tokens(&test), n_saved(data.path())), (6, 1));
+    assert_eq!((saved_tokens(&test), n_saved_files(data.path())), (6, 1));
     test.supervisor.quit().await;
 }
 
@@ -59,14 +48,14 @@ async fn an_unload_by_the_user_deletes_the_saved_state_before_it_returns() {
         finish(&mut test.handle.submit(generate_request(name))).await;
     }
     advance_time(4 * MINUTE).await;
-    assert_eq!(n_saved(data.path()), 2);
+    assert_eq!(n_saved_files(data.path()), 2);
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     let unload = test.handle.unload(ModelSelector::Model("chat".to_owned()));
     assert_eq!(unload.await.map(|records| records.len()), Ok(1));
-    assert_eq!(n_saved(data.path()), 1);
+    assert_eq!(n_saved_files(data.path()), 1);
     let unload = test.handle.unload(ModelSelector::All);
     assert_eq!(unload.await, Ok(Vec::new()));
-    assert_eq!(n_saved(data.path()), 0);
+    assert_eq!(n_saved_files(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +70,7 @@ async fn an_unload_by_the_user_deletes_a_state_that_is_being_saved() {
         .await
         .expect("unloaded");
     assert_eq!(records[0].why, crate::status::UnloadReason::Idle);
-    assert_eq!(n_saved(data.path()), 0);
+    assert_eq!(n_saved_files(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,9 +81,9 @@ async fn no_saved_state_is_left_after_a_quit() {
     }
     advance_time(4 * MINUTE).await;
     finish(&mut test.handle.submit(generate_request("third"))).await;
-    assert_eq!(n_saved(data.path()), 2);
+    assert_eq!(n_saved_files(data.path()), 2);
     test.supervisor.quit().await;
-    assert_eq!(n_saved(data.path()), 0);
+    assert_eq!(n_saved_files(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +92,7 @@ async fn an_unload_under_critical_pressure_saves_no_file() {
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     test.signals.set(critical());
     status_where(&test.handle, |status| status.models.is_empty()).await;
-    assert_eq!(n_saved(data.path()), 0);
+    assert_eq!(n_saved_files(data.path()), 0);
 }
 
 /// Returns when every change to the folder so far is done: an unload returns after them.
@@ -125,7 +114,7 @@ async fn a_state_is_removed_when_it_is_too_old_while_the_program_runs() {
     advance_time(4 * MINUTE).await;
     advance_time(62 * MINUTE).await;
     changes_done(&test).await;
-    assert_eq!(n_saved(data.path()), 0);
+    assert_eq!(n_saved_files(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,10 +124,10 @@ async fn forgetting_conversations_after_an_unload_leaves_no_file() {
         finish(&mut test.handle.submit(generate_request(name))).await;
     }
     advance_time(4 * MINUTE).await;
-    assert_eq!(n_saved(data.path()), 2);
+    assert_eq!(n_saved_files(data.path()), 2);
     test.handle.forget_conversations();
     changes_done(&test).await;
-    assert_eq!(n_saved(data.path()), 0);
+    assert_eq!(n_saved_files(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,12 +136,12 @@ async fn forgetting_conversations_before_an_unload_leaves_no_file() {
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     test.handle.forget_conversations();
     advance_time(4 * MINUTE).await;
-    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
+    assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
     // The next conversation is saved like any other.
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(saved_tokens(&test), 0);
     advance_time(4 * MINUTE).await;
-    assert_eq!(n_saved(data.path()), 1);
+    assert_eq!(n_saved_files(data.path()), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +152,7 @@ async fn forgetting_conversations_during_a_response_leaves_no_file() {
     test.handle.forget_conversations();
     finish(&mut response).await;
     advance_time(4 * MINUTE).await;
-    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
+    assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +160,7 @@ async fn forgetting_conversations_during_a_load_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     advance_time(4 * MINUTE).await;
-    assert_eq!(n_saved(data.path()), 1);
+    assert_eq!(n_saved_files(data.path()), 1);
     let mut load = test.handle.submit(crate::test_support::request_for(
         "chat",
         crate::request::Work::Load,
@@ -180,7 +169,7 @@ async fn forgetting_conversations_during_a_load_leaves_no_file() {
     test.handle.forget_conversations();
     finish(&mut load).await;
     advance_time(4 * MINUTE).await;
-    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
+    assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,5 +180,5 @@ async fn forgetting_conversations_during_an_unload_leaves_no_file() {
     assert_eq!(test.workers.n_alive(), 1, "it is unloading");
     test.handle.forget_conversations();
     advance_time(MINUTE).await;
-    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
+    assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
 }

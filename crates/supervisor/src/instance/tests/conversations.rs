@@ -4,14 +4,11 @@
 use transom_engine::test_support::WEIGHT_BYTES;
 
 use super::*;
+use crate::test_support::n_saved_files;
 
 /// Returns the number of files of saved KV caches: three of each conversation.
 fn n_saved(data: &Path) -> usize {
-    let files = std::fs::read_dir(data.join("cache/saved-states")).unwrap();
-    let names = files.map(|entry| entry.unwrap().file_name());
-    // Without the index, and without the next one, which replaces it once it is written.
-    let is_index = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("index");
-    names.filter(|name| !is_index(name)).count()
+    n_saved_files(&data.join("cache/saved-states"))
 }
 
 #[tokio::test]
