@@ -26,6 +26,7 @@ mod dropped;
 mod focus;
 mod frames;
 mod hotkey;
+mod idle_memory;
 mod insertion;
 mod local_api;
 mod log;

@@ -26,7 +26,9 @@ use crate::shell::Shell;
 use crate::tray::menu::Action;
 use crate::visibility::hidden_by_quit;
 use crate::wire::{AppEvent, DownloadState, DownloadView, Window};
-use crate::{commands, dropped, lock, log, quit, status_view, tray, update_host, windows};
+use crate::{
+    commands, dropped, idle_memory, lock, log, quit, status_view, tray, update_host, windows,
+};
 
 /// Minimum time between two status events.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,6 +36,10 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the icon's menu names a program after its last request. Otherwise a program with many
 /// short requests would change the menu again and again, and a changed menu closes.
 const NAMED_TIME: Duration = Duration::from_secs(3);
+
+/// Time after the backend is open until the start is over: the supervisor has read its folders, and
+/// the page of the quick prompt is not made yet.
+const START_TIME: Duration = Duration::from_secs(3);
 
 /// Lists all commands for Tauri.
 macro_rules! handlers {
@@ -174,6 +180,10 @@ async fn open_backend(app: AppHandle) {
     app_commands::apply_local_api(&app, backend.clone());
     windows::prepare_prompt(&app, backend.hardware.memory_bytes);
     tauri::async_runtime::spawn(update_host::check_regularly(app.clone()));
+    tauri::async_runtime::spawn(async {
+        tokio::time::sleep(START_TIME).await;
+        idle_memory::release();
+    });
     tracing::info!("the backend is open");
     publish_status(&app, &backend).await;
 }

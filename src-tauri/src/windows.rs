@@ -15,6 +15,7 @@ use tokio::sync::oneshot::Receiver;
 
 use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
+use crate::idle_memory;
 use crate::insertion;
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
@@ -459,6 +460,7 @@ fn destroy_chat_later(app: AppHandle) {
             {
                 tracing::info!("the chat window was hidden for long and is destroyed");
                 let _ = chat.destroy();
+                idle_memory::release();
             }
         });
     });
