@@ -1,8 +1,8 @@
 //! Jobs: how generating a response, embedding texts or counting tokens starts, is stopped, and
 //! ends.
 //!
-//! Rule: jobs run on one model at a time, and it stays loaded until they have ended. Which jobs run
-//! beside each other is in [`super::together`]. If a job does not end in time after a stop, its process
+//! Rule: jobs run on one model at a time, or on one and an embedding model, and a model stays loaded
+//! until its jobs have ended. Which jobs run beside each other is in [`super::together`]. If a job does not end in time after a stop, its process
 //! is killed.
 
 use transom_engine::{EngineError, FinishReason, Truncation};

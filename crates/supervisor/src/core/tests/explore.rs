@@ -88,11 +88,16 @@ fn no_history_of_faults_violates_an_invariant() {
 
 #[test]
 fn no_history_of_requests_beside_each_other_violates_an_invariant() {
-    use Action::{AdvanceOldest, RequestChat};
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
     let answering = [RequestChat, AdvanceOldest, AdvanceOldest];
+    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let beside = [&embedded[..], &[RequestChat, AdvanceNewest, AdvanceNewest]].concat();
     let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
-    for n_more in [0, 2] {
-        let beginning = [&answering[..], &[RequestChat].repeat(n_more)].concat();
+    for beginning in [
+        answering.to_vec(),
+        [&answering[..], &[RequestChat; 2]].concat(),
+        beside,
+    ] {
         let first = Simulation::with_parallel(3);
         let n_seen = explore_on(first, &machines, &beginning, PARALLEL_ACTIONS, 4);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");

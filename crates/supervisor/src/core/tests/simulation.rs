@@ -257,9 +257,7 @@ impl Simulation {
                 self.check_budget();
             }
             Effect::Send(worker, Command::Generate { job, .. }) => {
-                let others = self.workers.iter().filter(|(id, _)| *id != worker);
-                let n_elsewhere: usize = others.map(|(_, other)| other.jobs.len()).sum();
-                assert_eq!(n_elsewhere, 0, "jobs of one model at a time");
+                self.check_beside(*worker);
                 let event = self.ended(*worker, *job, FinishReason::Stop);
                 let most = self.tuning.parallel_requests;
                 let state = self.commandable_worker(*worker);

@@ -105,6 +105,7 @@ pub(in crate::core::tests) const SETTING_ACTIONS: &[Action] = &[
 /// Actions for requests that run beside each other.
 pub(in crate::core::tests) const PARALLEL_ACTIONS: &[Action] = &[
     Action::RequestChat,
+    Action::RequestEmbed,
     Action::RequestOther,
     Action::LoadChat,
     Action::CancelOldest,

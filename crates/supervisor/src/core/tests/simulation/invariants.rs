@@ -2,6 +2,7 @@
 
 use super::worker::SimulatedWorker;
 use super::{Simulation, WorkerId};
+use transom_signals::MemoryPressure;
 
 impl Simulation {
     /// No model is loaded twice at the same time.
@@ -15,6 +16,22 @@ impl Simulation {
                 && self.models.path(*other) == path
         };
         assert!(!others.any(is_same), "{path:?} is loaded twice");
+    }
+
+    /// Jobs run on one model at a time, or on one and an embedding model while memory is not short.
+    pub(super) fn check_beside(&self, worker: WorkerId) {
+        let embeds = |worker: WorkerId| self.models.path(worker).starts_with("embed");
+        let others = self.workers.iter();
+        let working = others.filter(|(other, state)| **other != worker && !state.jobs.is_empty());
+        for (other, _) in working {
+            assert_ne!(
+                embeds(*other),
+                embeds(worker),
+                "jobs of one model at a time"
+            );
+            assert_eq!(self.pressure, MemoryPressure::Normal, "one at a time");
+            assert!(self.tuning.parallel_requests > 1, "one at a time");
+        }
     }
 
     fn budget_bytes(&self) -> u64 {
