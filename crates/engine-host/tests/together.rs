@@ -68,6 +68,29 @@ fn responses_are_generated_in_turns() {
     child.shut_down();
 }
 
+/// The engine fails if the second one has a turn before it is stopped.
+#[test]
+fn a_response_whose_constraint_is_compiled_does_not_stop_another_one() {
+    let mut child = TestChild::loaded(ModeEngine::new("endless:waiting"));
+    child.send(&engine::generate(1, "hello"));
+    first_texts(&mut child, 1);
+    child.send(&engine::generate(2, "hello"));
+    child.ping();
+    let texts = first_texts(&mut child, 200);
+    assert!(texts.iter().all(|(job, _)| *job == 1));
+    child.send(&stop(2, FinishReason::Canceled));
+    let reports = child.until(is_job_end);
+    assert!(matches!(
+        reports.last(),
+        Some(Report::JobEnded { job: JobId(2), .. })
+    ));
+    assert_eq!(summary(&reports).reason, FinishReason::Canceled);
+    assert_eq!(first_texts(&mut child, 1)[0].0, 1);
+    child.send(&stop(1, FinishReason::Canceled));
+    child.until(is_job_end);
+    child.shut_down();
+}
+
 /// Both are running when the first one is stopped.
 #[test]
 fn a_stop_ends_one_of_two_running_responses_within_one_step() {

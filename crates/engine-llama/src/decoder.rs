@@ -30,6 +30,8 @@ pub(crate) struct Decoder<S, P> {
     scores: Option<Scores>,
     n_cached: usize,
     pending: PendingTokens,
+    /// The last token of the prompt in its step, while the first token is not sampled after it.
+    prefilled: Option<usize>,
     /// The last sampled token; it is not in the cache yet.
     last: Option<u32>,
     n_shifted: usize,
@@ -76,6 +78,7 @@ where
             options,
             scores: None,
             pending: PendingTokens::default(),
+            prefilled: None,
             last: None,
             n_shifted: 0,
         }
@@ -233,15 +236,18 @@ where
         let n_logits = usize::from(is_last);
         let began = Instant::now();
         let is_processed = self.session.append(tokens, n_logits, control)?;
-        if !is_last {
-            // Nobody reads its logits, so its time would count as that of the next step, which may be
-            // another response's.
+        if !is_last || self.constraint.is_some() {
+            // Nobody reads its logits yet, so its time would count as that of the next step, which may
+            // be another response's.
             self.session.wait();
-        } else if is_processed {
-            if !self.constraint.resolve(control)? {
-                return Ok(false);
+        }
+        if is_last && is_processed {
+            let index = tokens.len() - 1;
+            // Other responses take their turns while the constraint is compiled.
+            match self.constraint.is_some() {
+                true => self.prefilled = Some(index),
+                false => _ = self.draw(index)?,
             }
-            self.draw(tokens.len() - 1)?;
         }
         if let Some(speculation) = &mut self.speculation {
             speculation.record_prefill(began.elapsed());
@@ -250,6 +256,12 @@ where
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
+        if let Some(index) = self.prefilled.take() {
+            if !self.constraint.resolve(control)? {
+                return Ok(NextToken::Stopped);
+            }
+            self.draw(index)?;
+        }
         if let Some(token) = self.pending.pop() {
             return Ok(NextToken::Token(token));
         }

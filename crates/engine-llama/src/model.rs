@@ -243,6 +243,10 @@ impl LoadedModel for LlamaModel {
         Ok(Some((reason, stats)))
     }
 
+    fn is_waiting(&self, id: ResponseId) -> bool {
+        self.responses.get(id).is_some_and(Generation::is_waiting)
+    }
+
     fn trim(&mut self, trim: Trim) -> u64 {
         let speculation = self.speculation.as_mut();
         let of_draft = speculation.map_or(0, |speculation| speculation.release_drafter());

@@ -68,6 +68,8 @@ pub(crate) struct Decoder<S, P> {
 enum Newest {
     /// Prefill has not finished.
     Nothing,
+    /// The logits after the prompt, from which the first token of a constrained response is sampled.
+    Prefilled(Array),
     /// The first token, which prefill computed. No step is queued after it.
     First(u32),
     /// A later token that is known. No step is queued after it.
@@ -123,38 +125,36 @@ where
         }
     }
 
-    /// Returns false if the job was stopped before the next token was sampled.
-    fn prefill_chunk(
-        &mut self,
-        tokens: &[u32],
-        is_last: bool,
-        control: &JobControl,
-    ) -> Result<bool, StepError> {
+    fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> Result<(), StepError> {
         let ids = Array::from_slice(tokens, &[tokens.len() as i32]);
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(&ids, caches, Positions::Last)?;
         self.sessions.current.processed(tokens);
         if !is_last {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
-            eval(self.sessions.current.arrays())?;
-            return Ok(true);
+            return Ok(eval(self.sessions.current.arrays())?);
         }
         if self.constraint.is_some() {
-            // The device computes while the constraint is compiled.
-            async_eval([&logits])?;
-            if !self.constraint.resolve(control)? {
-                return Ok(false);
-            }
+            // Other responses take their turns while the constraint is compiled.
+            eval([&logits])?;
+            self.newest = Newest::Prefilled(logits);
+        } else {
+            self.sample_first(&logits)?;
         }
-        let token = token_id(&self.sample(&logits)?)?;
-        self.score(token)?;
-        self.newest = Newest::First(token);
-        self.accept(token)?;
         let took = self.take_time();
         if let Some(speculation) = &mut self.speculation {
             speculation.record_prefill(took);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Samples the first token from the logits after the prompt. Queues no step, so that the token is
+    /// returned at once.
+    fn sample_first(&mut self, logits: &Array) -> Result<(), StepError> {
+        let token = token_id(&self.sample(logits)?)?;
+        self.score(token)?;
+        self.newest = Newest::First(token);
+        Ok(self.accept(token)?)
     }
 
     /// Lets the draft model read what it has to read before a draft of at most `max_tokens` tokens.
@@ -177,6 +177,13 @@ where
         let is_constrained = self.constraint.is_some();
         match std::mem::replace(&mut self.newest, Newest::Nothing) {
             Newest::Nothing => Err(Exception::custom("nothing was prefilled").into()),
+            Newest::Prefilled(logits) => {
+                if self.constraint.resolve(control)? {
+                    self.sample_first(&logits)?;
+                }
+                self.take_time();
+                Ok(())
+            }
             Newest::Logits(logits) => {
                 let took = self.sample_queued(&logits, n_left)?;
                 if let Some(speculation) = &mut self.speculation {
@@ -443,10 +450,11 @@ where
         &mut self,
         tokens: &[u32],
         is_last: bool,
-        control: &JobControl,
+        _: &JobControl,
     ) -> Result<bool, EngineError> {
-        let prefilled = self.prefill_chunk(tokens, is_last, control);
-        prefilled.map_err(|error| self.failure(error, "prefill"))
+        let prefilled = self.prefill_chunk(tokens, is_last);
+        prefilled.map_err(|error| self.failure(error, "prefill"))?;
+        Ok(true)
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {

@@ -263,6 +263,11 @@ impl LoadedModel for MlxModel {
         Ok(Some((reason, stats)))
     }
 
+    fn is_waiting(&self, id: ResponseId) -> bool {
+        let response = self.responses.get(id);
+        response.is_some_and(|response| response.generation.is_waiting())
+    }
+
     fn embed(
         &mut self,
         inputs: &[EmbedInput],

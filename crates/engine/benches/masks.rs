@@ -3,12 +3,12 @@
 //!
 //! The schemas are those of the tests. A folder with MaskBench's schemas
 //! (`maskbench/data` of github.com/guidance-ai/jsonschemabench) is measured instead with
-//! `… --bench masks -- FOLDER`; 500 of its files are taken.
+//! `… --bench masks -- FOLDER`; 500 of its files are taken, or as many as a number after it says.
 //!
 //! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
 //! `first` is the time until the first token can be drawn, `mask` that of each later token. `33 tools` is
 //! the time until the first token of a response that may call one of 33 tools, with these schemas. Texts
-//! that are valid and cannot be written, and the opposite, are counted.
+//! that are valid and cannot be written, and the opposite, are counted and named.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,22 +27,28 @@ use transom_engine::{
     ResponseConstraint, TokenTable, TokenText, Tokenizer,
 };
 
-const MAX_FILES: usize = 500;
+const N_FILES: usize = 500;
 const LARGE: usize = 200_000;
 const N_TOOLS: usize = 33;
 
 /// A schema, and texts with whether they are valid under it.
 struct Case {
+    name: String,
     schema: Value,
     texts: Vec<(bool, String)>,
 }
 
 fn main() {
     // Cargo passes `--bench`.
-    let folder = std::env::args().skip(1).find(|text| !text.starts_with('-'));
-    let cases = match &folder {
-        Some(folder) => of_mask_bench(Path::new(folder)),
-        None => of_tests(),
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|text| !text.starts_with('-'));
+    let cases = match (arguments.next(), arguments.next()) {
+        (Some(folder), n_files) => {
+            let n_files = n_files.map_or(N_FILES, |text| text.parse().unwrap());
+            of_mask_bench(Path::new(&folder), n_files)
+        }
+        (None, _) => of_tests(),
     };
     let (tokenizer, small) = starter_tokens().unwrap();
     println!("{} schemas", cases.len());
@@ -65,6 +71,7 @@ fn of_tests() -> Vec<Case> {
         let mut value: Value = serde_json::from_str(line).unwrap();
         let tests = value["tests"].as_array().unwrap().iter();
         Case {
+            name: value["name"].to_string(),
             texts: tests
                 .map(|test| (test[0] == true, test[2].to_string()))
                 .collect(),
@@ -74,15 +81,16 @@ fn of_tests() -> Vec<Case> {
     lines.lines().map(case).collect()
 }
 
-fn of_mask_bench(folder: &Path) -> Vec<Case> {
+fn of_mask_bench(folder: &Path, n_files: usize) -> Vec<Case> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    let step = paths.len().div_ceil(MAX_FILES);
+    let step = paths.len().div_ceil(n_files);
     let case = |path: &PathBuf| {
         let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let tests = value["tests"].as_array().unwrap().iter();
         Case {
+            name: path.file_name().unwrap().to_string_lossy().into_owned(),
             texts: tests
                 .map(|test| (test["valid"] == true, test["data"].to_string()))
                 .collect(),
@@ -133,7 +141,7 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
         first.push(began.elapsed());
         for (is_valid, text) in &case.texts {
             let mut response = start(&mut constraints, &constraint, table).unwrap();
-            let mut is_written = true;
+            let (mut is_written, mut n_bytes) = (true, 0);
             for token in tokenizer.encode(text, false).unwrap() {
                 let began = Instant::now();
                 let mask = response.mask().ok().flatten();
@@ -143,13 +151,22 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
                 if !is_written || response.accept(token).is_err() {
                     break;
                 }
+                if let TokenText::Text(bytes) = &table.tokens[token as usize] {
+                    n_bytes += bytes.len();
+                }
             }
             let may_end = |response: &mut ResponseConstraint| {
                 let mask = response.mask().ok().flatten();
                 mask.is_some_and(|mask| mask.allows(table.end_tokens[0]))
             };
             is_written = is_written && (response.is_complete() || may_end(&mut response));
-            wrong[usize::from(*is_valid)] += usize::from(is_written != *is_valid);
+            if is_written != *is_valid {
+                wrong[usize::from(*is_valid)] += 1;
+                let rest = String::from_utf8_lossy(&text.as_bytes()[n_bytes..]);
+                let rest: String = rest.chars().take(60).collect();
+                let name = &case.name;
+                println!("{name}: valid: {is_valid}, written: {is_written}, before {rest:?}");
+            }
         }
     }
     let [accepted, refused] = wrong;

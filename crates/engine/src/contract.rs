@@ -163,7 +163,7 @@ pub trait LoadedModel {
     ///
     /// While responses are in progress, only [`LoadedModel::info`], [`LoadedModel::prepare`],
     /// [`LoadedModel::count_tokens`], [`LoadedModel::memory`], the restoring of a saved conversation,
-    /// and this pair of methods may be called. Dropping the model ends all of them.
+    /// this method, [`LoadedModel::step`] and [`LoadedModel::is_waiting`] may be called. Dropping the model ends all of them.
     ///
     /// # Errors
     /// [`EngineError::InvalidParameter`], and [`EngineError::Backend`] if there is not enough memory.
@@ -190,6 +190,12 @@ pub trait LoadedModel {
     ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
         let reason = "this model generates one response at a time";
         Err(EngineError::backend("generating", reason))
+    }
+
+    /// Returns true if a response has nothing to compute until its constraint is compiled. Its next
+    /// step waits for that, for a moment, so the others come first.
+    fn is_waiting(&self, _: ResponseId) -> bool {
+        false
     }
 
     /// Embeds each input, in order, and reports to `sink` on the calling thread. A job that was

@@ -42,8 +42,8 @@ pub trait Decode {
     fn add_checkpoint(&mut self);
 
     /// Processes these tokens of the prompt, and waits for the device, so that no other response is
-    /// charged for their time. After the last ones, the next token is known. Returns false if the job
-    /// was stopped before they were processed.
+    /// charged for their time. After the last ones, the next token is known, or it can be drawn once
+    /// the constraint is compiled. Returns false if the job was stopped before they were processed.
     fn prefill_step(
         &mut self,
         tokens: &[u32],
@@ -52,7 +52,7 @@ pub trait Decode {
     ) -> Result<bool, EngineError>;
 
     /// Returns the next token. The caller needs at most `n_left` more tokens, including this one;
-    /// at least one.
+    /// at least one. Waits for the compilation of the constraint, so [`Generation`] calls it after that.
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
 
     /// Returns the scores of the token that [`Decode::next`] returned last, if the request asks for

@@ -55,6 +55,12 @@ impl<R> Responses<R> {
         })
     }
 
+    /// Returns a response, if it is in progress.
+    pub fn get(&self, id: ResponseId) -> Option<&R> {
+        let found = self.all.iter().find(|(known, _)| *known == id);
+        found.map(|(_, response)| response)
+    }
+
     /// Removes a response that has ended.
     pub fn remove(&mut self, id: ResponseId) -> Option<R> {
         let index = self.all.iter().position(|(known, _)| *known == id)?;

@@ -35,12 +35,26 @@ impl Turns {
     }
 
     /// Returns the response to continue: a stopped one, which ends at once, or the one with the least
-    /// time so far.
-    pub(super) fn next(&self) -> Option<Response> {
-        let all = self.responses.iter();
-        let is_running = |response: &Response| response.control.stop_reason().is_none();
-        let next = all.min_by_key(|(response, time)| (is_running(response), *time));
-        next.map(|(response, _)| response.clone())
+    /// time so far. One that only waits, as `is_waiting` tells, comes after all others, and does not
+    /// make up for their turns later.
+    pub(super) fn next(&mut self, is_waiting: impl Fn(ResponseId) -> bool) -> Option<Response> {
+        let order = |(response, time): &(Response, Duration)| {
+            let is_running = response.control.stop_reason().is_none();
+            (is_running, is_running && is_waiting(response.id), *time)
+        };
+        let all = self.responses.iter().map(|entry| (order(entry), &entry.0));
+        let ((is_running, _, least), next) = all.min_by_key(|(order, _)| *order)?;
+        let next = next.clone();
+        if is_running {
+            // Only those that wait have had less.
+            let times = self.responses.iter_mut().map(|(_, time)| time);
+            times.for_each(|time| *time = least.max(*time));
+        }
+        Some(next)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.responses.is_empty()
     }
 
     /// Records that a step of `job` took this time.
@@ -73,16 +87,28 @@ mod tests {
     }
 
     fn response(job: u64) -> Response {
+        let mut ids = Responses::default();
+        let before = (0..job).map(|_| ids.add(())).count();
+        assert_eq!(before as u64, job);
         Response {
             job: JobId(job),
-            id: Responses::default().add(()),
+            id: ids.add(()),
             control: JobControl::new(),
         }
     }
 
     /// Takes the next turn, whose step takes `milliseconds(job)`.
     fn take(turns: &mut Turns, milliseconds: impl Fn(u64) -> u64) -> u64 {
-        let job = turns.next().expect("there is a response").job;
+        take_unless(turns, &[], milliseconds)
+    }
+
+    /// Takes the next turn while these jobs wait.
+    fn take_unless(turns: &mut Turns, waiting: &[u64], milliseconds: impl Fn(u64) -> u64) -> u64 {
+        let all = turns.responses.iter();
+        let waiting = all.filter(|(response, _)| waiting.contains(&response.job.0));
+        let waiting: Vec<ResponseId> = waiting.map(|(response, _)| response.id).collect();
+        let next = turns.next(|id| waiting.contains(&id));
+        let job = next.expect("there is a response").job;
         turns.record(job, Duration::from_millis(milliseconds(job.0)));
         job.0
     }
@@ -122,6 +148,26 @@ mod tests {
         turns.add(response(2));
         let jobs: Vec<u64> = (0..4).map(|_| take(&mut turns, |_| 10)).collect();
         assert_eq!(jobs, [1, 2, 1, 2]);
+    }
+
+    /// Its grammar is compiled meanwhile.
+    #[test]
+    fn a_response_that_waits_leaves_its_turns_to_others_and_does_not_make_up_for_them() {
+        let mut turns = turns(&[1, 2, 3]);
+        let jobs: Vec<u64> = (0..6)
+            .map(|_| take_unless(&mut turns, &[1], |_| 10))
+            .collect();
+        assert_eq!(jobs, [2, 3, 2, 3, 2, 3]);
+        let mut jobs: Vec<u64> = (0..6).map(|_| take(&mut turns, |_| 10)).collect();
+        jobs.sort_unstable();
+        assert_eq!(jobs, [1, 1, 2, 2, 3, 3]);
+        let jobs: Vec<u64> = (0..3)
+            .map(|_| take_unless(&mut turns, &[1, 2, 3], |_| 20))
+            .collect();
+        assert_eq!(jobs.len(), 3, "all wait, so each step does");
+        let stopped = turns.responses.iter().find(|(it, _)| it.job == JobId(2));
+        stopped.expect("it is there").0.control.cancel();
+        assert_eq!(take_unless(&mut turns, &[2], |_| 0), 2, "it ends at once");
     }
 
     #[test]

@@ -25,7 +25,7 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 /// few milliseconds, so their errors come before any work.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// How often a waiting caller checks whether its job was stopped.
+/// How long a caller waits before it checks whether its job was stopped.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How many compiled grammars stay in memory. Each has at most some tens of megabytes of states, and
@@ -133,11 +133,7 @@ impl Constraints {
                 self.vocabulary.insert(Arc::default()).clone()
             }
         };
-        let compilation = Arc::new(Compilation {
-            began: Instant::now(),
-            result: Mutex::new(None),
-            changed: Condvar::new(),
-        });
+        let compilation = Arc::new(Compilation::new());
         let (grammar, target) = (grammar.clone(), compilation.clone());
         let run = move || {
             let compile = AssertUnwindSafe(|| {
@@ -184,6 +180,14 @@ impl Fresh {
 }
 
 impl Compilation {
+    fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            result: Mutex::new(None),
+            changed: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Compiled>> {
         self.result.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -255,6 +259,31 @@ impl ConstraintCheck {
     /// [`EngineError::InvalidConstraint`].
     pub fn poll(&self) -> Result<bool, EngineError> {
         self.0.check()
+    }
+
+    /// Like [`Self::poll`], but waits for a moment if that is not known yet.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidConstraint`].
+    pub fn wait(&self) -> Result<bool, EngineError> {
+        self.0.wait_until(Instant::now() + CHECK_INTERVAL);
+        self.0.check()
+    }
+
+    /// Returns the check of a compilation that ends when the test calls the function, which compiles
+    /// a grammar.
+    #[cfg(test)]
+    pub(crate) fn scripted() -> (Self, impl Fn(&Grammar)) {
+        let compilation = Arc::new(Compilation::new());
+        let target = compilation.clone();
+        let end = move |grammar: &Grammar| {
+            let table = crate::test_support::byte_table(&[]);
+            let vocabulary = Vocabulary::new(table, grammar::limits());
+            let fresh =
+                vocabulary.and_then(|vocabulary| Fresh::compile(grammar, vocabulary.into()));
+            *target.lock() = Some(fresh);
+        };
+        (Self(compilation), end)
     }
 }
 

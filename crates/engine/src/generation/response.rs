@@ -117,6 +117,19 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
         }
     }
 
+    /// Returns true if the next token waits for the compilation of the constraint. A step only waits
+    /// for it then, and no longer than for a moment.
+    pub fn is_waiting(&self) -> bool {
+        let check = self.job.constraint.as_ref();
+        self.prefill.is_done() && check.is_some_and(|check| check.poll() == Ok(false))
+    }
+
+    /// Replaces the check of the constraint.
+    #[cfg(test)]
+    pub(super) fn set_constraint(&mut self, check: ConstraintCheck) {
+        self.job.constraint = Some(check);
+    }
+
     /// Returns the decoder.
     pub fn decoder(&self) -> &D {
         &self.decoder
@@ -161,7 +174,6 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
             }
         }
         if self.prefill.is_done() {
-            self.send_started(sink);
             self.stats.prefill_time = self.job.start.elapsed();
             if self.job.prompt.continues_message
                 && let Some(token) = self.job.prompt.tokens.last()
@@ -175,6 +187,12 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
 
     /// Takes the next token.
     fn decode(&mut self, sink: &mut dyn TokenSink) -> Result<Option<FinishReason>, EngineError> {
+        let is_stopped = self.job.control.is_stopped();
+        let check = self.job.constraint.as_ref().filter(|_| !is_stopped);
+        if !check.map_or(Ok(true), ConstraintCheck::wait)? {
+            return Ok(None);
+        }
+        self.send_started(sink);
         if let Some(reason) = self.job.control.stop_reason() {
             return Ok(Some(reason));
         }

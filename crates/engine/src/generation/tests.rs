@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use super::*;
+use crate::constraint::{ConstraintCheck, Grammar};
 use crate::event::{FinishReason, Section, TokenEvent};
 use crate::test_support::Recorder;
 
@@ -389,4 +390,68 @@ fn accepted_draft_tokens_count_once_they_are_returned() {
         [(Some(1), (3, 1)), (Some(2), (3, 2)), (Some(3), (3, 2))]
     );
     assert_eq!(pending.pop(), None);
+}
+
+/// Returns a response whose prompt is read while its constraint is compiled, and what ends that.
+fn waiting<'a>(
+    control: &JobControl,
+    limits: &'a Cell<Vec<usize>>,
+    recorder: &mut Recorder,
+) -> (
+    Generation<ScriptedDecoder<'a>, LetterDetokenizer>,
+    impl Fn(&Grammar) + use<>,
+) {
+    let (check, end) = ConstraintCheck::scripted();
+    let params = GenerationParams::default();
+    let mut generation = generation(&letters("ab"), &params, control, limits);
+    generation.set_constraint(check);
+    for _ in 0..3 {
+        assert!(!generation.is_waiting(), "a part of the prompt is left");
+        assert_eq!(generation.step(recorder), Ok(None));
+    }
+    for _ in 0..2 {
+        assert!(generation.is_waiting());
+        assert_eq!(generation.step(recorder), Ok(None));
+    }
+    assert!(recorder.events.is_empty());
+    (generation, end)
+}
+
+#[test]
+fn a_response_gives_its_turns_away_until_its_constraint_is_compiled() {
+    let (limits, mut recorder) = (Cell::default(), Recorder::default());
+    let (mut generation, end) = waiting(&JobControl::new(), &limits, &mut recorder);
+    end(&Grammar::JsonObject);
+    assert!(!generation.is_waiting());
+    assert_eq!(generation.step(&mut recorder), Ok(None));
+    assert_eq!(recorder.tokens, [97]);
+    assert!(matches!(
+        &*recorder.events,
+        [TokenEvent::Started { .. }, TokenEvent::Text { .. }]
+    ));
+    assert_eq!(limits.take(), [100], "the decoder was asked for one token");
+}
+
+#[test]
+fn a_constraint_that_is_refused_after_the_prompt_is_an_error_before_the_first_event() {
+    let (limits, mut recorder) = (Cell::default(), Recorder::default());
+    let (mut generation, end) = waiting(&JobControl::new(), &limits, &mut recorder);
+    end(&Grammar::Regex("(".to_owned()));
+    assert!(!generation.is_waiting());
+    let failed = generation.step(&mut recorder);
+    assert!(matches!(failed, Err(EngineError::InvalidConstraint { .. })));
+    assert!(recorder.events.is_empty());
+    assert_eq!(generation.into_decoder().n_finished, 1);
+}
+
+#[test]
+fn a_response_that_waits_for_its_constraint_can_be_stopped() {
+    let (limits, mut recorder) = (Cell::default(), Recorder::default());
+    let control = JobControl::new();
+    let (mut generation, _end) = waiting(&control, &limits, &mut recorder);
+    control.cancel();
+    let ended = generation.step(&mut recorder).unwrap();
+    assert_eq!(ended.unwrap().0, FinishReason::Canceled);
+    assert!(matches!(&*recorder.events, [TokenEvent::Started { .. }]));
+    assert!(limits.take().is_empty());
 }

@@ -40,7 +40,7 @@ impl EngineThread<'_> {
     ) -> Option<Result<JobSummary, EngineError>> {
         let shared = self.shared;
         let mut saved = self.saved.take();
-        let is_beside = self.turns.next().is_some();
+        let is_beside = !self.turns.is_empty();
         let begun = self.run_job("generating", control, |model| {
             let prompt =
                 transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
@@ -78,7 +78,9 @@ impl EngineThread<'_> {
     /// Computes one step of the response whose turn it is. If the model breaks, all responses end.
     pub(super) fn step(&mut self) {
         let shared = self.shared;
-        let Some(Response { job, id, .. }) = self.turns.next() else {
+        let model = self.model.as_ref();
+        let is_waiting = |id| model.is_some_and(|model| model.is_waiting(id));
+        let Some(Response { job, id, .. }) = self.turns.next(is_waiting) else {
             return;
         };
         let began = Instant::now();
@@ -95,7 +97,7 @@ impl EngineThread<'_> {
         self.turns.remove(job);
         self.end_job(job, result);
         if let Some(error) = self.broken.clone() {
-            while let Some(Response { job, .. }) = self.turns.next() {
+            while let Some(Response { job, .. }) = self.turns.next(|_| false) {
                 self.turns.remove(job);
                 self.end_job(job, Err(error.clone()));
             }
