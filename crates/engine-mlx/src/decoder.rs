@@ -8,8 +8,8 @@
 //! the logits of each token must be read.
 //!
 //! A token of a constrained response is sampled from what may follow the token before it, which the
-//! CPU must know. So there the decoder queues the step after a token as soon as it is known, without
-//! its sampling, and computes the mask while the device works.
+//! CPU must know. So there the decoder queues the step after a token without its sampling, before it
+//! waits for the token, and computes the mask while the device works.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
@@ -192,7 +192,7 @@ where
                 Ok(())
             }
             Newest::First(last) if is_constrained => {
-                let logits = self.queue_logits(last)?;
+                let logits = self.queue_known_logits(last)?;
                 self.sample_queued(&logits, n_left)?;
                 Ok(())
             }
@@ -216,7 +216,7 @@ where
                     return self.verify_draft(last, &drafted);
                 }
                 let took = if is_constrained {
-                    let logits = self.queue_logits(last)?;
+                    let logits = self.queue_known_logits(last)?;
                     self.sample_queued(&logits, n_left)?
                 } else {
                     let token = self.queue_known(last)?;
@@ -267,24 +267,31 @@ where
     }
 
     /// Samples the next token of a constrained response from `logits`, which the device computes
-    /// meanwhile, waits for it, and queues the step after it. Returns the time since the token before
+    /// meanwhile, queues the step after it, and waits for it. Returns the time since the token before
     /// it was known.
     fn sample_queued(&mut self, logits: &Array, n_left: usize) -> Result<Duration, StepError> {
-        let token = token_id(&self.sample(logits)?)?;
-        self.score(token)?;
-        self.newest = Newest::Known(token);
-        self.accept(token)?;
-        let took = self.take_time();
-        // The draft would follow this token, and another token follows the draft.
+        let token = self.sample(logits)?;
+        // The draft would follow this token, and another token follows the draft. Forced tokens follow
+        // it if it is forced and not the last of them.
         let max_tokens = n_left.saturating_sub(2);
         let speculation = self.speculation.as_ref();
-        let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
-        let is_last = n_left <= 1 || self.constraint.is_complete();
-        let max_forced = max_tokens.min(self.max_forced);
-        if !is_last && !waits && self.constraint.forced(max_forced).is_empty() {
-            self.newest = Newest::Logits(self.queue_logits(token)?);
-        }
-        Ok(took)
+        let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens))
+            || self.constraint.forced(self.max_forced.min(2)).len() > 1;
+        let next = match self.queues_next(n_left) && !waits {
+            true => Some(self.queue_logits(&token)?),
+            false => None,
+        };
+        let value = token_id(&token)?;
+        self.score(value)?;
+        self.newest = match next {
+            Some(logits) => {
+                self.sessions.current.processed(&[value]);
+                Newest::Logits(logits)
+            }
+            None => Newest::Known(value),
+        };
+        self.accept(value)?;
+        Ok(self.take_time())
     }
 
     /// Computes a step for `last` and its draft, and samples from it up to the first token that
@@ -384,12 +391,17 @@ where
     }
 
     /// Queues the step that processes the known token `last`, and returns its logits.
-    fn queue_logits(&mut self, last: u32) -> MlxResult<Array> {
-        let token = Array::from_slice(&[last], &[1]);
-        let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(&token, caches, Positions::Last)?;
-        async_eval([&logits])?;
+    fn queue_known_logits(&mut self, last: u32) -> MlxResult<Array> {
+        let logits = self.queue_logits(&Array::from_slice(&[last], &[1]))?;
         self.sessions.current.processed(&[last]);
+        Ok(logits)
+    }
+
+    /// Queues the step that processes `token`, and returns its logits.
+    fn queue_logits(&mut self, token: &Array) -> MlxResult<Array> {
+        let caches = self.sessions.current.caches_mut();
+        let logits = self.transformer.logits(token, caches, Positions::Last)?;
+        async_eval([&logits])?;
         Ok(logits)
     }
 

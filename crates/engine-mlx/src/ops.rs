@@ -109,6 +109,15 @@ pub(crate) fn slice_update(
     })
 }
 
+/// Returns the bits that are set in both arrays of integers, which are broadcast.
+pub(crate) fn bitwise_and(a: &Array, b: &Array) -> MlxResult<Array> {
+    let name = || "bitwise_and".to_owned();
+    // SAFETY: both handles are valid during the call.
+    operation(&[a, b], name, |result, stream| unsafe {
+        mlx_sys::mlx_bitwise_and(result, a.as_ptr(), b.as_ptr(), stream)
+    })
+}
+
 /// Returns an array of `n_elements` of `dtype` that begin at byte `offset` of a mapped file.
 ///
 /// Metal uses the pages of the file: nothing is copied, the array owns a reference to the mapping,

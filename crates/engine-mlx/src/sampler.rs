@@ -9,7 +9,7 @@ use mlx_rs::{Array, Dtype, ops, random};
 use transom_engine::{SamplingParams, TokenMask};
 
 use crate::error::MlxResult;
-use crate::ops::slice_axis;
+use crate::ops::{bitwise_and, slice_axis};
 
 #[derive(Debug)]
 pub(crate) struct Sampler {
@@ -183,11 +183,9 @@ fn exclude_others(logits: &Array, allowed: &TokenMask) -> MlxResult<Array> {
     let n_words = words.len() as i32;
     let words = Array::from_slice(&words, &[n_words, 1]);
     let powers = Array::from_slice(&powers, &[1, 32]);
-    let two = Array::from_slice(&[2_u32], &[1, 1]);
-    let bits = ops::remainder(ops::floor_divide(&words, &powers)?, &two)?;
-    let is_allowed = bits.gt(Array::from_slice(&[0_u32], &[1, 1]))?;
-    let is_allowed = is_allowed.reshape(&[1, n_words * 32])?;
-    let is_allowed = slice_axis(&is_allowed, 1, 0, vocab_size)?;
+    let bits = bitwise_and(&words, &powers)?.reshape(&[1, n_words * 32])?;
+    let bits = slice_axis(&bits, 1, 0, vocab_size)?;
+    let is_allowed = bits.as_dtype(Dtype::Bool)?;
     let impossible = Array::from_f32(f32::NEG_INFINITY).as_dtype(logits.dtype())?;
     ops::select(is_allowed, logits, impossible)
 }
