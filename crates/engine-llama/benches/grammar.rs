@@ -59,7 +59,7 @@ fn main() {
     let engine = LlamaEngine::new().with_threads(n_threads);
     let mut model = support::load(&engine, &file, &limits).unwrap();
     let peer = Peer::load(&file, n_threads);
-    let prompt = Prompt::Text("An order as JSON:".to_owned());
+    let prompt = Prompt::Text(format!("An order as JSON: {}\nAnother one:", example()));
     let tokens = model.prepare(&prompt).unwrap().tokens;
     let tokens: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
     let mut speeds: [Vec<f64>; 4] = Default::default();
@@ -67,12 +67,14 @@ fn main() {
     for round in 0..=ROUNDS {
         let constraint = Constraint::on_response(Grammar::JsonSchema(schema.clone()));
         let (n_tokens, text, held) = generate(&mut *model, &prompt, Some(constraint), MAX_TOKENS);
-        assert!(serde_json::from_str::<Value>(&text).unwrap().is_object());
+        assert!(n_tokens == MAX_TOKENS || serde_json::from_str::<Value>(&text).is_ok());
         let (_, _, free) = generate(&mut *model, &prompt, None, n_tokens);
         let (peer_tokens, peer_held) = peer.generate(&tokens, Some(&gbnf), MAX_TOKENS);
         let (_, peer_free) = peer.generate(&tokens, None, n_tokens);
         if round == 0 {
-            println!("{n_tokens} tokens here, {peer_tokens} with llama.cpp's grammar");
+            println!(
+                "{n_tokens} tokens here, {peer_tokens} with llama.cpp's grammar, at most {MAX_TOKENS}"
+            );
             continue;
         }
         for (speeds, speed) in speeds.iter_mut().zip([held, free, peer_held, peer_free]) {
@@ -140,6 +142,18 @@ fn schema_and_grammar() -> (Value, CString) {
         format!("state ::= ({states}) space"),
     ];
     (schema, CString::new(grammar.join("\n")).unwrap())
+}
+
+/// Returns an object that is valid under the schema. A model without instructions writes one like it.
+fn example() -> Value {
+    let value = |index: usize| match index % 4 {
+        0 => json!("red lamp"),
+        1 => json!(index * 7),
+        2 => json!(index % 8 == 2),
+        _ => json!(ENUM[index % ENUM.len()]),
+    };
+    let properties = (0..N_PROPERTIES).map(|index| (format!("property_{index}"), value(index)));
+    Value::Object(properties.collect())
 }
 
 /// Returns the number of tokens, the text and the speed of a greedy response.

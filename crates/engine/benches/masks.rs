@@ -1,7 +1,7 @@
 //! Measures what constraints cost: `cargo bench -p transom-engine
 //! --features test-support --bench masks`.
 //!
-//! The schemas are those of the tests. A folder with MaskBench's schemas
+//! The schemas are the 500 of MaskBench that the tests have. A folder with MaskBench's schemas
 //! (`maskbench/data` of github.com/guidance-ai/jsonschemabench) is measured instead with
 //! `… --bench masks -- FOLDER`; 500 of its files are taken, or as many as a number after it says.
 //!
@@ -64,7 +64,7 @@ fn main() {
 }
 
 fn of_tests() -> Vec<Case> {
-    let path = "tests/fixtures/schemas/cases.jsonl";
+    let path = "tests/fixtures/mask_bench/cases.jsonl";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let lines = std::fs::read_to_string(path).unwrap();
     let case = |line: &str| {
