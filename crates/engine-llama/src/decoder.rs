@@ -44,8 +44,8 @@ pub(crate) struct DecodeOptions {
     /// response instead.
     pub(crate) n_kept: Option<usize>,
     pub(crate) scorer: Scorer,
-    /// Computes the tokens that the constraint forces in one step.
-    pub(crate) may_draft: bool,
+    /// Computes the tokens that the constraint forces in one step, if they are at least so many.
+    pub(crate) min_forced: Option<usize>,
 }
 
 impl<S, P> Decoder<S, P>
@@ -65,7 +65,7 @@ where
         // Wrong draft tokens must be removed from the cache.
         let can_remove = !session.has_recurrent_state();
         let mut speculation = speculation.filter(|_| can_remove);
-        options.may_draft &= can_remove;
+        options.min_forced = options.min_forced.filter(|_| can_remove);
         if let Some(speculation) = &mut speculation {
             speculation.start(prompt);
         }
@@ -142,10 +142,14 @@ where
         let n_before = self.session.tokens().len();
         let free = self.session.config().context_length - n_before - 1;
         let max_draft = free.min(n_left.saturating_sub(1)).min(MAX_DRAFT);
-        let forced = match self.options.may_draft {
+        let min_forced = self.options.min_forced.unwrap_or(usize::MAX);
+        let mut forced = match min_forced <= max_draft {
             true => self.constraint.forced(max_draft),
             false => Vec::new(),
         };
+        if forced.len() < min_forced {
+            forced.clear();
+        }
         if forced.is_empty() {
             self.read_with_drafter(max_draft, control);
         }

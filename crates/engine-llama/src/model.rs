@@ -16,7 +16,7 @@ use transom_engine::{
 
 use crate::decoder::{DecodeOptions, Decoder};
 use crate::memory;
-use crate::native::Model;
+use crate::native::{self, Model};
 use crate::session::{Session, SessionPrompt};
 use crate::state;
 use crate::text::{self, Detokenizer, too_long};
@@ -168,6 +168,8 @@ impl LoadedModel for LlamaModel {
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
         let table = || Ok(text::token_table(self.model.vocab()));
         let constraint = prompt.compile_constraint(params, &mut self.constraints, table)?;
+        let model = self.model.clone();
+        let constraint = constraint.spelled_by(move |text| model.vocab().tokenize_text(text));
         let session_prompt = SessionPrompt {
             tokens: &prompt.tokens,
             conversation: params.conversation,
@@ -194,7 +196,10 @@ impl LoadedModel for LlamaModel {
         let options = DecodeOptions {
             n_kept,
             scorer,
-            may_draft: params.may_draft_forced(),
+            // On a CPU a step of two tokens takes as long as two steps.
+            min_forced: params
+                .may_draft_forced()
+                .then_some(if native::supports_gpu() { 1 } else { 2 }),
         };
         let tokens = &prompt.tokens;
         let decoder = Decoder::new(session, speculation, sampler, constraint, tokens, options);

@@ -181,6 +181,7 @@ impl LoadedModel for MlxModel {
             self.tokenizer.token_table(info.vocab_size, end_tokens)
         };
         let constraint = prompt.compile_constraint(params, &mut self.constraints, table)?;
+        let constraint = constraint.spelled_by(self.tokenizer.encoder());
         let check = constraint.check();
         let options = ResponseOptions {
             sampler,

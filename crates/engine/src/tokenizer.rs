@@ -113,6 +113,15 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
+    /// Returns [`Tokenizer::encode`] without special tokens around the text; `None` for an error.
+    pub fn encoder(&self) -> impl Fn(&str) -> Option<Vec<u32>> + use<> {
+        let (path, inner) = (self.path.clone(), self.inner.clone());
+        move |text| {
+            let encoding = catch_panic(&path, || inner.encode_fast(text, false));
+            encoding.ok().map(|encoding| encoding.get_ids().to_vec())
+        }
+    }
+
     /// Returns the token ids of a rendered conversation. Special tokens that the template wrote
     /// become their ids; those in messages stay text.
     ///

@@ -238,6 +238,18 @@ pub struct ResponseConstraint {
     pending: Option<Pending>,
     guide: Option<Guide>,
     mask_time: Duration,
+    tokenize: Option<Tokenize>,
+}
+
+/// Returns the tokens of a text as the model's own tokenizer writes them; `None` if it can't.
+type TokenizeText = dyn Fn(&str) -> Option<Vec<u32>>;
+
+struct Tokenize(Box<TokenizeText>);
+
+impl std::fmt::Debug for Tokenize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokenize").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -366,10 +378,20 @@ impl ResponseConstraint {
         self.guide.as_ref().is_some_and(Guide::is_complete)
     }
 
+    /// Lets [`Self::forced`] spell text as the tokenizer of the model does, in whose tokens the model
+    /// usually writes. Without it, each token is the longest one.
+    #[must_use]
+    pub fn spelled_by(mut self, tokenize: impl Fn(&str) -> Option<Vec<u32>> + 'static) -> Self {
+        self.tokenize = Some(Tokenize(Box::new(tokenize)));
+        self
+    }
+
     /// Returns tokens that spell the text that must come next, at most `max`; none if there is a
     /// choice. The model may spell it with other tokens.
     pub fn forced(&mut self, max: usize) -> Vec<u32> {
+        let tokenize = self.tokenize.as_ref();
+        let tokenize = |text: &str| tokenize.and_then(|Tokenize(tokenize)| tokenize(text));
         let guide = self.guide.as_mut();
-        guide.map(|guide| guide.forced(max)).unwrap_or_default()
+        guide.map_or_else(Vec::new, |guide| guide.forced(max, tokenize))
     }
 }

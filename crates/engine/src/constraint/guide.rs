@@ -253,13 +253,30 @@ impl Guide {
         self.is_complete
     }
 
-    /// Returns tokens that spell the text that must come next, at most `max`.
-    pub(super) fn forced(&mut self, max: usize) -> Vec<u32> {
-        if self.is_complete || !matches!(self.stage, Stage::Answer) {
+    /// Returns tokens that spell the text that must come next, at most `max`: those of `tokenize`, if
+    /// they spell it exactly.
+    pub(super) fn forced(
+        &mut self,
+        max: usize,
+        tokenize: impl FnOnce(&str) -> Option<Vec<u32>>,
+    ) -> Vec<u32> {
+        if max == 0 || self.is_complete || !matches!(self.stage, Stage::Answer) {
             return Vec::new();
         }
         let bytes = self.matcher.compute_ff_bytes();
-        let mut tokens = self.vocabulary.trie().greedy_tokenize(&bytes);
+        if bytes.is_empty() {
+            return Vec::new();
+        }
+        let trie = self.vocabulary.trie();
+        let spells = |tokens: &Vec<u32>| {
+            let is_known = |token: &&u32| (**token as usize) < trie.vocab_size();
+            let spelled = tokens.iter().take_while(is_known);
+            let spelled = spelled.flat_map(|token| trie.token(*token));
+            spelled.eq(&bytes)
+        };
+        let text = std::str::from_utf8(&bytes).ok();
+        let tokens = text.and_then(tokenize).filter(spells);
+        let mut tokens = tokens.unwrap_or_else(|| trie.greedy_tokenize(&bytes));
         // What follows the forced text may be part of its last token.
         tokens.pop();
         tokens.truncate(max);

@@ -270,6 +270,9 @@ fn forced_text_is_spelled_and_an_excluded_token_ends_the_response_with_an_error(
     let forced: Vec<u32> = b"temperature".iter().map(|byte| (*byte).into()).collect();
     assert_eq!(response.forced(100), forced);
     assert_eq!(response.forced(3), forced[..3]);
+    // A tokenizer that spells other text is not used.
+    let mut response = response.spelled_by(|_| Some(vec![b'x'.into(); 13]));
+    assert_eq!(response.forced(100), forced);
     assert_eq!(write(&mut response, "temperature\""), 12);
     let failed = response.accept(b'x'.into());
     assert!(matches!(failed, Err(EngineError::ConstraintFailed { .. })));
@@ -348,6 +351,20 @@ fn reasoning_that_ends_within_an_accepted_draft_starts_the_constraint() {
         let answer: Vec<u32> = b"{1}".map(u32::from).to_vec();
         assert_eq!(written, [&wanted[..3], &answer[..]].concat());
     }
+}
+
+#[test]
+fn forced_text_is_spelled_by_the_tokenizer_of_the_model() {
+    let choices = ["goodbye 1", "goodbye 2"].map(str::to_owned).to_vec();
+    let constraint = Constraint::on_answer(Grammar::Choice(choices));
+    let mut table = byte_table(&[]);
+    table.tokens.push(TokenText::Text(b"odb".to_vec()));
+    let mut response = start_with(&constraint, None, table).unwrap();
+    write(&mut response, "g");
+    let longest = [b'o'.into(), 257, b'y'.into(), b'e'.into()];
+    assert_eq!(response.forced(100), longest);
+    response = response.spelled_by(|text| Some(text.bytes().map(u32::from).collect()));
+    assert_eq!(response.forced(100), b"oodbye".map(u32::from));
 }
 
 proptest! {
