@@ -3,8 +3,9 @@
 //! Token ids in, token ids out; `model` handles text.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
-//! decide how many positions a step computes. With log probabilities there are none, so the scores
-//! are those of the next token to return.
+//! decide how many positions a step computes. Tokens of text that a constraint forces are not sampled:
+//! a step reads them like a prompt. With log probabilities there are neither, so the scores are those
+//! of the next token to return.
 
 use std::ops::DerefMut;
 use std::time::Instant;
@@ -44,8 +45,8 @@ pub(crate) struct DecodeOptions {
     /// response instead.
     pub(crate) n_kept: Option<usize>,
     pub(crate) scorer: Scorer,
-    /// Computes the tokens that the constraint forces in one step, if they are at least so many.
-    pub(crate) min_forced: Option<usize>,
+    /// Text that the constraint forces is written without sampling.
+    pub(crate) writes_forced: bool,
 }
 
 impl<S, P> Decoder<S, P>
@@ -60,12 +61,11 @@ where
         sampler: Sampler,
         constraint: ResponseConstraint,
         prompt: &[u32],
-        mut options: DecodeOptions,
+        options: DecodeOptions,
     ) -> Self {
         // Wrong draft tokens must be removed from the cache.
         let can_remove = !session.has_recurrent_state();
         let mut speculation = speculation.filter(|_| can_remove);
-        options.min_forced = options.min_forced.filter(|_| can_remove);
         if let Some(speculation) = &mut speculation {
             speculation.start(prompt);
         }
@@ -141,24 +141,19 @@ where
     ) -> Result<bool, EngineError> {
         let n_before = self.session.tokens().len();
         let free = self.session.config().context_length - n_before - 1;
-        let max_draft = free.min(n_left.saturating_sub(1)).min(MAX_DRAFT);
-        let min_forced = self.options.min_forced.unwrap_or(usize::MAX);
-        let mut forced = match min_forced <= max_draft {
-            true => self.constraint.forced(max_draft),
-            false => Vec::new(),
-        };
-        if forced.len() < min_forced {
-            forced.clear();
+        let max_more = free.min(n_left.saturating_sub(1));
+        if self.options.writes_forced {
+            let forced = self.constraint.forced(max_more);
+            if !forced.is_empty() {
+                return self.write_forced(last, &forced, control);
+            }
         }
-        if forced.is_empty() {
-            self.read_with_drafter(max_draft, control);
-        }
+        let max_draft = max_more.min(MAX_DRAFT);
+        self.read_with_drafter(max_draft, control);
         let began = Instant::now();
         let mut tokens = vec![last];
-        match &mut self.speculation {
-            _ if !forced.is_empty() => tokens.extend_from_slice(&forced),
-            Some(speculation) => tokens.extend_from_slice(speculation.draft(max_draft)),
-            None => {}
+        if let Some(speculation) = &mut self.speculation {
+            tokens.extend_from_slice(speculation.draft(max_draft));
         }
         if !self.session.append(&tokens, tokens.len(), control)? {
             return Ok(false);
@@ -166,18 +161,45 @@ where
         let drafted = &tokens[1..];
         let n_accepted = verify(drafted, |index| self.draw(index))?;
         self.session.truncate(n_before + 1 + n_accepted);
-        if !forced.is_empty() {
-            // The constraint drafted these tokens, so they say nothing about other drafts.
-            if let Some(speculation) = &mut self.speculation {
-                speculation.skip_step();
-            }
-            return Ok(true);
-        }
         self.pending.record_draft(drafted.len(), n_accepted);
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(began.elapsed());
         }
         Ok(true)
+    }
+
+    /// Writes the `forced` tokens after `last` in one step, and samples the token after them. Returns
+    /// false if the job was stopped.
+    fn write_forced(
+        &mut self,
+        last: u32,
+        forced: &[u32],
+        control: &JobControl,
+    ) -> Result<bool, EngineError> {
+        let tokens = [&[last], forced].concat();
+        if !self.session.append(&tokens, 1, control)? {
+            return Ok(false);
+        }
+        for &token in forced {
+            self.accept(token)?;
+        }
+        self.draw(forced.len())?;
+        if let Some(speculation) = &mut self.speculation {
+            speculation.skip_step();
+        }
+        Ok(true)
+    }
+
+    /// Adds a token to the response.
+    fn accept(&mut self, token: u32) -> Result<(), EngineError> {
+        self.sampler.accept(token);
+        self.constraint.accept(token)?;
+        if let Some(speculation) = &mut self.speculation {
+            speculation.accept(token);
+        }
+        self.pending.push(token);
+        self.last = Some(token);
+        Ok(())
     }
 
     /// Samples the token that follows the `index`-th token of the last step; `None` if nothing may
@@ -197,13 +219,7 @@ where
             EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
         self.scores = self.options.scorer.score(logits, token);
-        self.sampler.accept(token);
-        self.constraint.accept(token)?;
-        if let Some(speculation) = &mut self.speculation {
-            speculation.accept(token);
-        }
-        self.pending.push(token);
-        self.last = Some(token);
+        self.accept(token)?;
         Ok(Some(token))
     }
 }

@@ -16,7 +16,7 @@ use transom_engine::{
 
 use crate::decoder::{DecodeOptions, Decoder};
 use crate::memory;
-use crate::native::{self, Model};
+use crate::native::Model;
 use crate::session::{Session, SessionPrompt};
 use crate::state;
 use crate::text::{self, Detokenizer, too_long};
@@ -196,10 +196,7 @@ impl LoadedModel for LlamaModel {
         let options = DecodeOptions {
             n_kept,
             scorer,
-            // On a CPU a step of two tokens takes as long as two steps.
-            min_forced: params
-                .may_draft_forced()
-                .then_some(if native::supports_gpu() { 1 } else { 2 }),
+            writes_forced: params.writes_forced_text(),
         };
         let tokens = &prompt.tokens;
         let decoder = Decoder::new(session, speculation, sampler, constraint, tokens, options);

@@ -9,13 +9,15 @@
 //!
 //! A token of a constrained response is sampled from what may follow the token before it, which the
 //! CPU must know. So there the decoder queues the step after a token without its sampling, before it
-//! waits for the token, and computes the mask while the device works.
+//! waits for the token, and computes the mask while the device works. Tokens of text that the
+//! constraint forces are not sampled: a step reads them like a prompt.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
 //!
 //! Rule: no session keeps an array of a failed step.
 
+mod constrained;
 mod parts;
 
 use std::ops::DerefMut;
@@ -50,9 +52,8 @@ pub(crate) struct Decoder<S, P> {
     speculation: Option<P>,
     scorer: Scorer,
     constraint: ResponseConstraint,
-    /// How many tokens that the constraint forces a step may verify; 0 if steps over several tokens
-    /// don't pay on this device.
-    max_forced: usize,
+    /// Text that the constraint forces is written without sampling.
+    writes_forced: bool,
     /// The logits of the newest token, if its log probability is reported.
     logits: Option<Array>,
     /// The scores of the newest known token.
@@ -79,6 +80,8 @@ enum Newest {
     /// The logits that the device computes for the next token of a constrained response. It is
     /// sampled when the constraint is known.
     Logits(Array),
+    /// The same, after a step over forced tokens, whose time is not that of one token.
+    LogitsAfterForced(Array),
 }
 
 impl<S, P> Decoder<S, P>
@@ -97,7 +100,7 @@ where
         let ResponseOptions {
             sampler,
             constraint,
-            max_forced,
+            writes_forced,
             conversation,
             scorer,
         } = options;
@@ -115,7 +118,7 @@ where
             speculation,
             scorer,
             constraint,
-            max_forced: if can_remove { max_forced } else { 0 },
+            writes_forced,
             logits: None,
             scores: None,
             n_cached,
@@ -175,6 +178,13 @@ where
     /// Computes at least one token. The caller needs at most `n_left` more, at least one.
     fn step(&mut self, n_left: usize, control: &JobControl) -> Result<(), StepError> {
         let is_constrained = self.constraint.is_some();
+        let is_begun = !matches!(self.newest, Newest::Nothing | Newest::Prefilled(_));
+        if self.writes_forced && is_begun {
+            let forced = self.constraint.forced(n_left);
+            if !forced.is_empty() {
+                return self.write_forced(&forced);
+            }
+        }
         match std::mem::replace(&mut self.newest, Newest::Nothing) {
             Newest::Nothing => Err(Exception::custom("nothing was prefilled").into()),
             Newest::Prefilled(logits) => {
@@ -191,6 +201,13 @@ where
                 }
                 Ok(())
             }
+            Newest::LogitsAfterForced(logits) => {
+                self.sample_queued(&logits, n_left)?;
+                if let Some(speculation) = &mut self.speculation {
+                    speculation.skip_step();
+                }
+                Ok(())
+            }
             Newest::First(last) if is_constrained => {
                 let logits = self.queue_known_logits(last)?;
                 self.sample_queued(&logits, n_left)?;
@@ -203,10 +220,6 @@ where
             }
             Newest::Known(last) => {
                 let max_tokens = n_left.saturating_sub(1);
-                let forced = self.constraint.forced(max_tokens.min(self.max_forced));
-                if !forced.is_empty() {
-                    return self.verify_forced(last, &forced);
-                }
                 self.read_with_drafter(max_tokens, control);
                 let drafted = match &mut self.speculation {
                     Some(speculation) => speculation.draft(max_tokens).to_vec(),
@@ -266,59 +279,9 @@ where
         Ok(self.take_time())
     }
 
-    /// Samples the next token of a constrained response from `logits`, which the device computes
-    /// meanwhile, queues the step after it, and waits for it. Returns the time since the token before
-    /// it was known.
-    fn sample_queued(&mut self, logits: &Array, n_left: usize) -> Result<Duration, StepError> {
-        let token = self.sample(logits)?;
-        // The draft would follow this token, and another token follows the draft. Forced tokens follow
-        // it if it is forced and not the last of them.
-        let max_tokens = n_left.saturating_sub(2);
-        let speculation = self.speculation.as_ref();
-        let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens))
-            || self.constraint.forced(self.max_forced.min(2)).len() > 1;
-        let next = match self.queues_next(n_left) && !waits {
-            true => Some(self.queue_logits(&token)?),
-            false => None,
-        };
-        let value = token_id(&token)?;
-        self.score(value)?;
-        self.newest = match next {
-            Some(logits) => {
-                self.sessions.current.processed(&[value]);
-                Newest::Logits(logits)
-            }
-            None => Newest::Known(value),
-        };
-        self.accept(value)?;
-        Ok(self.take_time())
-    }
-
     /// Computes a step for `last` and its draft, and samples from it up to the first token that
     /// differs from the draft.
     fn verify_draft(&mut self, last: u32, drafted: &[u32]) -> Result<(), StepError> {
-        let n_accepted = self.verify(last, drafted)?;
-        self.pending.record_draft(drafted.len(), n_accepted);
-        let took = self.take_time();
-        if let Some(speculation) = &mut self.speculation {
-            speculation.record_step(took);
-        }
-        Ok(())
-    }
-
-    /// Like [`Self::verify_draft`], for tokens that the constraint drafted. They say nothing about
-    /// other drafts.
-    fn verify_forced(&mut self, last: u32, forced: &[u32]) -> Result<(), StepError> {
-        self.verify(last, forced)?;
-        self.take_time();
-        if let Some(speculation) = &mut self.speculation {
-            speculation.skip_step();
-        }
-        Ok(())
-    }
-
-    /// Returns how many tokens of the draft were accepted.
-    fn verify(&mut self, last: u32, drafted: &[u32]) -> Result<usize, StepError> {
         let n_before = self.sessions.current.tokens().len();
         let tokens = [&[last][..], drafted].concat();
         let ids = Array::from_slice(&tokens, &[tokens.len() as i32]);
@@ -345,7 +308,12 @@ where
             "every layer rewinds"
         );
         self.newest = Newest::Known(newest);
-        Ok(n_accepted)
+        self.pending.record_draft(drafted.len(), n_accepted);
+        let took = self.take_time();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.record_step(took);
+        }
+        Ok(())
     }
 
     /// Adds a known token to the response.
@@ -388,21 +356,6 @@ where
         let token = self.queue_after(&Array::from_slice(&[last], &[1]))?;
         self.sessions.current.processed(&[last]);
         Ok(token)
-    }
-
-    /// Queues the step that processes the known token `last`, and returns its logits.
-    fn queue_known_logits(&mut self, last: u32) -> MlxResult<Array> {
-        let logits = self.queue_logits(&Array::from_slice(&[last], &[1]))?;
-        self.sessions.current.processed(&[last]);
-        Ok(logits)
-    }
-
-    /// Queues the step that processes `token`, and returns its logits.
-    fn queue_logits(&mut self, token: &Array) -> MlxResult<Array> {
-        let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(token, caches, Positions::Last)?;
-        async_eval([&logits])?;
-        Ok(logits)
     }
 
     /// Queues the step that processes `token`, and returns the token that it samples.

@@ -106,7 +106,6 @@ impl MlxEngine {
             responses: Responses::default(),
             wired: Weak::new(),
             speculation: speculation(&step_widths, draft).map(Box::new),
-            max_step_width: step_widths.last().copied().unwrap_or(0),
             constraints: Constraints::default(),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,

@@ -45,8 +45,6 @@ pub struct MlxModel {
     pub(crate) wired: Weak<WiredMemory>,
     /// `None` if no step width pays on this device, and while a response uses it.
     pub(crate) speculation: Option<Box<Speculation>>,
-    /// The most tokens that a step may verify; 0 if it does not pay.
-    pub(crate) max_step_width: usize,
     pub(crate) constraints: Constraints,
     /// The last field, so that it is dropped after the arrays.
     pub(crate) _release: OnDrop,
@@ -186,10 +184,7 @@ impl LoadedModel for MlxModel {
         let options = ResponseOptions {
             sampler,
             constraint,
-            max_forced: match params.may_draft_forced() {
-                true => self.max_step_width.saturating_sub(1),
-                false => 0,
-            },
+            writes_forced: params.writes_forced_text(),
             conversation: params.conversation,
             scorer,
         };

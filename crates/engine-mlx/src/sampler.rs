@@ -164,6 +164,12 @@ impl Sampler {
         }
     }
 
+    /// Counts tokens of the response that were not sampled.
+    pub(crate) fn record_known(&mut self, tokens: &[u32]) -> MlxResult<()> {
+        let mut tokens = tokens.iter();
+        tokens.try_for_each(|token| self.record(&Array::from_slice(&[*token], &[1])))
+    }
+
     fn record(&mut self, token: &Array) -> MlxResult<()> {
         for counts in [&mut self.seen, &mut self.generated].into_iter().flatten() {
             let one = Array::from_slice(&[1.0_f32], &[1, 1, 1]);

@@ -96,10 +96,11 @@ impl GenerationParams {
         self.speculate && self.sampling.seed.is_none() && self.logprobs.is_none()
     }
 
-    /// Returns true if a step may compute several tokens that a constraint forces. It depends only on
-    /// the constraint and on the tokens before, so a response with a seed stays reproducible.
-    pub fn may_draft_forced(&self) -> bool {
-        self.speculate && self.logprobs.is_none()
+    /// Returns true if text that a constraint forces is written without sampling its tokens. They
+    /// depend only on the constraint and on the tokens before, so a response with a seed stays
+    /// reproducible. Each reported log probability needs a step of its own.
+    pub fn writes_forced_text(&self) -> bool {
+        self.logprobs.is_none()
     }
 
     /// Checks every parameter, including those of sampling.

@@ -245,7 +245,7 @@ fn a_schema_is_measured_in_pairs_of_as_many_tokens() {
         let constraint = pair[0].constraint.as_ref().expect("the schema comes first");
         schemas.insert(format!("{:?}", constraint.grammar));
         assert!(!pair[0].ignore_end_of_text && !pair[0].may_speculate());
-        assert!(pair[0].may_draft_forced(), "as in every response");
+        assert!(pair[0].writes_forced_text(), "as in every response");
         assert!(pair[1].constraint.is_none() && pair[1].ignore_end_of_text);
         assert_eq!(pair[1].max_tokens, Some(11));
     }

@@ -14,8 +14,8 @@ use crate::sessions::Sessions;
 pub(crate) struct ResponseOptions {
     pub(crate) sampler: Sampler,
     pub(crate) constraint: ResponseConstraint,
-    /// How many tokens that the constraint forces a step may verify.
-    pub(crate) max_forced: usize,
+    /// Text that the constraint forces is written without sampling.
+    pub(crate) writes_forced: bool,
     pub(crate) conversation: Option<ConversationId>,
     pub(crate) scorer: Scorer,
 }

@@ -16,7 +16,7 @@ fn unconstrained(sampler: Sampler) -> ResponseOptions {
     ResponseOptions {
         sampler,
         constraint: ResponseConstraint::default(),
-        max_forced: 0,
+        writes_forced: false,
         conversation: None,
         scorer: Scorer::default(),
     }

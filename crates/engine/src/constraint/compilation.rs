@@ -387,7 +387,8 @@ impl ResponseConstraint {
     }
 
     /// Returns tokens that spell the text that must come next, at most `max`; none if there is a
-    /// choice. The model may spell it with other tokens.
+    /// choice. The engine writes them without sampling: other tokens could only spell the same text, in
+    /// a way that the model was not trained on.
     pub fn forced(&mut self, max: usize) -> Vec<u32> {
         let tokenize = self.tokenize.as_ref();
         let tokenize = |text: &str| tokenize.and_then(|Tokenize(tokenize)| tokenize(text));

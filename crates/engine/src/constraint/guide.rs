@@ -16,6 +16,9 @@ use crate::text::OpenReasoning;
 use crate::text::reasoning::{Place, ReasoningSplitter};
 use crate::text::utf8::Utf8Buffer;
 
+/// Forced tokens of a step. Longer text takes several, between which other responses take their turns.
+const MAX_FORCED: usize = 64;
+
 /// The state of a constraint within one response.
 pub(super) struct Guide {
     vocabulary: Arc<Vocabulary>,
@@ -253,8 +256,8 @@ impl Guide {
         self.is_complete
     }
 
-    /// Returns tokens that spell the text that must come next, at most `max`: those of `tokenize`, if
-    /// they spell it exactly.
+    /// Returns tokens that spell the text that must come next, at most `max` and [`MAX_FORCED`]: those
+    /// of `tokenize`, if they spell it exactly.
     pub(super) fn forced(
         &mut self,
         max: usize,
@@ -279,7 +282,7 @@ impl Guide {
         let mut tokens = tokens.unwrap_or_else(|| trie.greedy_tokenize(&bytes));
         // What follows the forced text may be part of its last token.
         tokens.pop();
-        tokens.truncate(max);
+        tokens.truncate(max.min(MAX_FORCED));
         tokens
     }
 
