@@ -1,6 +1,7 @@
 //! The data of the About page: versions, licenses, and features that this session lacks.
 
 use tauri::{AppHandle, Manager};
+use transom_engine::Route;
 use transom_signals::Hardware;
 
 use crate::clipboard::may_read_selection;
@@ -58,6 +59,9 @@ pub(crate) fn view(app: &AppHandle, hardware: &Hardware) -> AboutView {
         default_hotkey: hotkey::DEFAULT.to_owned(),
         platform: platform.to_owned(),
         languages: shell.languages.clone(),
+        routes: (Route::ALL.into_iter().filter(|route| *route != Route::Chat))
+            .map(|route| (route, route.settings().clone()))
+            .collect(),
     }
 }
 

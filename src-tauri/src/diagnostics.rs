@@ -24,7 +24,12 @@ pub(crate) fn text(
     let mut section = |title: &str, body: &str| {
         let _ = writeln!(text, "== {title} ==\n{}\n", body.trim_end());
     };
-    section("About", &json(about));
+    // The built-in instructions are the same everywhere.
+    let about_without_routes = AboutView {
+        routes: Vec::new(),
+        ..about.clone()
+    };
+    section("About", &json(&about_without_routes));
     section("Status", &json(status));
     section("Settings", &json(&without_user_text(settings)));
     section("Models", &diagnostics::models(library));
@@ -51,6 +56,11 @@ fn without_user_text(settings: &Settings) -> Settings {
             *instructions = format!("({} characters)", instructions.chars().count());
         }
     }
+    for route in settings.routes.values_mut() {
+        if let Some(instructions) = &mut route.instructions {
+            *instructions = format!("({} characters)", instructions.chars().count());
+        }
+    }
     settings
 }
 
@@ -64,7 +74,9 @@ mod tests {
     use crate::status_view::empty;
     use crate::wire::HotkeyView;
     use transom_library::test_support::{computer, library};
-    use transom_store::{Assistant, ConversationSettings, ModelSettings, SavedPrompt};
+    use transom_store::{
+        Assistant, ConversationSettings, ModelSettings, RouteChanges, SavedPrompt,
+    };
 
     const SECRET: &str = "SECRET";
 
@@ -83,6 +95,7 @@ mod tests {
             default_hotkey: "Alt+Space".to_owned(),
             platform: "linux".to_owned(),
             languages: Vec::new(),
+            routes: Vec::new(),
         }
     }
 
@@ -110,6 +123,14 @@ mod tests {
                     ..ConversationSettings::default()
                 },
             }],
+            routes: [(
+                "translate".to_owned(),
+                RouteChanges {
+                    instructions: Some(format!("as {SECRET}")),
+                    ..RouteChanges::default()
+                },
+            )]
+            .into(),
             ..Settings::default()
         };
         let folder = tempfile::tempdir().unwrap();

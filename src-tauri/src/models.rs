@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use transom_chat::request::settings_in;
-use transom_chat::routing::Routing;
+use transom_chat::routing::{Routes, Routing};
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
@@ -193,10 +193,8 @@ pub(crate) fn prepare_request(
         conversation,
         over_budget,
         is_private: false,
-        routing: match settings.general.routing_off {
-            true => Routing::Off,
-            false => Routing::Automatic,
-        },
+        routing: Routing::unless_off(settings.general.routing_off),
+        routes: Routes::with(&settings.routes),
     };
     Ok((options, model))
 }

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use transom_chat::SummaryView;
+use transom_engine::{Route, RouteSettings};
 use transom_signals::SystemSignals;
 use transom_store::{
     Conversation, ConversationId, ConversationSettings, MessageHead, StoreErrorKind,
@@ -265,6 +266,8 @@ pub struct AboutView {
     pub platform: String,
     /// The system's language tags, preferred first.
     pub languages: Vec<String>,
+    /// The built-in values of the routes that the user can change.
+    pub routes: Vec<(Route, RouteSettings)>,
 }
 
 /// A software component by others.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
-use transom_chat::{Routing, TurnOptions, Turns, Update};
+use transom_chat::{Routes, Routing, TurnOptions, Turns, Update};
 use transom_signals::ScriptedSignals;
 use transom_store::{ConversationSettings, ModelSettings, Store, Timestamp};
 use transom_supervisor::Tuning;
@@ -99,6 +99,7 @@ async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
         over_budget: false,
         is_private: false,
         routing: Routing::Off,
+        routes: Routes::default(),
     };
     let started = turns.ask(None, "Go on", "", options).await.unwrap();
     let mut updates = turns.follow(started.answer);

@@ -22,6 +22,6 @@ mod view;
 
 pub use block::{Block, Change};
 pub use failure::{Failure, ModelProblem};
-pub use routing::{Route, Routing};
+pub use routing::{Route, Routes, Routing};
 pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};
 pub use update::{AnswerStats, MessageView, Snapshot, SummaryView, Update};

@@ -26,7 +26,7 @@ use transom_store::{
 };
 
 use crate::ending::stats_of;
-use crate::routing::{Route, history_share, previous_route, settings_under};
+use crate::routing::{Route, Routes, history_share, previous_route, settings_under};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -161,7 +161,7 @@ pub fn request(
     }
 }
 
-/// As [`request`], with what `route` changes. A base model, which has no roles, gets the same text as
+/// As [`request`], with what `route` of `routes` changes. A base model, which has no roles, gets the same text as
 /// without a route.
 ///
 /// Instructions of a route with the whole history are part of the message, and those of an earlier message
@@ -171,25 +171,23 @@ pub fn routed_request(
     path: &[Message],
     settings: &ModelSettings,
     overflow: Overflow,
-    route: Route,
+    (route, routes): (Route, &Routes),
     info: &ModelInfo,
 ) -> Request {
     let question = question_in(path).filter(|_| info.has_chat_template);
     let Some(question) = question else {
         return request(path, settings, overflow, info);
     };
-    let changes = route.settings();
+    let changes = routes.settings(route);
     let mut settings = settings_under(changes, settings);
-    let all = with_instructions(path, question, route);
-    let mut request = match history_share(route, &path[question]) {
+    let all = with_instructions(path, question, (route, routes));
+    let mut request = match history_share(routes, route, &path[question]) {
         None => request(&all, &settings, overflow, info),
         Some(share) => {
             let own = settings.system_prompt.take();
             let own = own.filter(|text| !text.trim().is_empty());
-            let parts: Vec<String> = own
-                .into_iter()
-                .chain([changes.instructions.clone()])
-                .collect();
+            let of_route = Some(changes.instructions.clone()).filter(|text| !text.is_empty());
+            let parts: Vec<String> = own.into_iter().chain(of_route).collect();
             settings.system_prompt = Some(parts.join("\n\n"));
             let max_tokens = f64::from(share) * info.context_length as f64;
             let first = first_within(path, question, max_tokens as usize * BYTES_PER_TOKEN);
@@ -211,9 +209,9 @@ pub fn routed_request(
 }
 
 /// Returns true if the request for a response to the last question of `path` contains all earlier messages.
-pub fn has_all_history(path: &[Message], route: Route) -> bool {
+pub fn has_all_history(path: &[Message], route: Route, routes: &Routes) -> bool {
     let question = question_in(path).and_then(|at| path.get(at));
-    question.is_none_or(|question| history_share(route, question).is_none())
+    question.is_none_or(|question| history_share(routes, route, question).is_none())
 }
 
 /// Returns the index of the last message of the user.
@@ -243,7 +241,11 @@ fn n_bytes(message: &Message) -> usize {
 /// Returns `path` with the instructions of each message's route before its text, if its request had all
 /// earlier messages. `route` is that of the message at `question`; those of earlier messages are in the
 /// statistics of their responses.
-fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Message> {
+fn with_instructions(
+    path: &[Message],
+    question: usize,
+    (route, routes): (Route, &Routes),
+) -> Vec<Message> {
     let mut path = path.to_vec();
     for at in 0..=question {
         let route = match path.get(at + 1) {
@@ -251,11 +253,11 @@ fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Mes
             Some(response) => previous_route(response),
             None => Route::Chat,
         };
-        let instructions = &route.settings().instructions;
+        let instructions = &routes.settings(route).instructions;
         let message = &mut path[at];
         if !is_from_model(message)
             && !instructions.is_empty()
-            && history_share(route, message).is_none()
+            && history_share(routes, route, message).is_none()
         {
             let text = format!("{instructions}\n\n{}", message.text);
             message.text = text.trim_end().to_owned();

@@ -2,14 +2,17 @@
 //!
 //! [`route`] is a pure function over the text and the kind of the attachment. What the user said
 //! outright counts first: a command such as `/translate`, or a route that a window names. The words
-//! are data in `routing/cues.toml`, the changes in `transom_engine::route`.
+//! are data in `routing/cues.toml`, the changes in `transom_engine::route`, and those of the user in
+//! [`Routes`].
 //!
 //! Rule: if in doubt, the route is [`Route::Chat`], which changes nothing. A route never chooses the
 //! model, and the history holds only what the user wrote. The HTTP API does not come through here.
 
+mod changes;
 mod classify;
 mod normal;
 
+pub use changes::Routes;
 pub use transom_engine::Route;
 use transom_engine::RouteSettings;
 use transom_store::{AttachedText, Message, MessageRole, ModelSettings, attached_text};
@@ -26,6 +29,13 @@ pub enum Routing {
     Automatic,
     /// The user.
     Chosen(Route),
+}
+
+impl Routing {
+    /// Returns who decides if the user said nothing about the message.
+    pub fn unless_off(is_off: bool) -> Self {
+        if is_off { Self::Off } else { Self::Automatic }
+    }
 }
 
 /// The kind of the text that is attached to a message.
@@ -80,8 +90,8 @@ pub fn command(text: &str) -> Option<Route> {
 /// Returns the share of the context that the messages before `question` may take in its request on this
 /// route; `None` for all of them, like for every message that has no text of its own or speaks of earlier
 /// ones: "/translate into German" is about the response before it, and so is "shorten your last answer".
-pub fn history_share(route: Route, question: &Message) -> Option<f32> {
-    let share = route.settings().history?;
+pub fn history_share(routes: &Routes, route: Route, question: &Message) -> Option<f32> {
+    let share = routes.settings(route).history?;
     let text = question.text.trim();
     let words = match command(text) {
         Some(_) => text
@@ -134,8 +144,8 @@ pub fn selection_kind(attachments: &[AttachedText]) -> SelectionKind {
 
 /// Returns the route of the last message of the user in `path`, which starts at the root of its
 /// conversation.
-pub fn route_of(path: &[Message], routing: Routing) -> Route {
-    match routing {
+pub fn route_of(path: &[Message], routing: Routing, routes: &Routes) -> Route {
+    let route = match routing {
         Routing::Off => Route::Chat,
         Routing::Chosen(route) => route,
         Routing::Automatic => {
@@ -150,7 +160,8 @@ pub fn route_of(path: &[Message], routing: Routing) -> Route {
                 previous: before.map_or(Route::Chat, previous_route),
             })
         }
-    }
+    };
+    routes.or_chat(route)
 }
 
 /// Returns the route that a stored response was written with.

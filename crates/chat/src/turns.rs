@@ -32,7 +32,7 @@ use transom_supervisor::{Handle, ModelSpec};
 
 use crate::ending::stats_of;
 use crate::failure::Failure;
-use crate::routing::Routing;
+use crate::routing::{Routes, Routing};
 use crate::title::title;
 use crate::update::MessageView;
 use answer_task::RunningAnswer;
@@ -67,6 +67,8 @@ pub struct TurnOptions {
     pub is_private: bool,
     /// Who decides the route of the question.
     pub routing: Routing,
+    /// What routes change.
+    pub routes: Routes,
 }
 
 /// The ids of a message that was accepted and of the response that was started.

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use transom_chat::request::{dropped_before, has_all_history, routed_request};
-use transom_chat::routing::Route;
+use transom_chat::routing::{Route, Routes};
 use transom_chat::update::AnswerStats;
 use transom_engine::{ModelInfo, Prompt, Role, SamplingParams, Truncation};
 use transom_store::{
@@ -128,7 +128,9 @@ impl Chat {
         self.path.push(question);
         let path = &self.path[n_dropped..];
         let settings = ModelSettings::default();
-        let request = routed_request(path, &settings, Overflow::DropOldest, route, &info());
+        let routes = Routes::default();
+        let on_route = (route, &routes);
+        let request = routed_request(path, &settings, Overflow::DropOldest, on_route, &info());
         let Prompt::Chat(chat) = request.prompt else {
             panic!("a model with a template is given a conversation");
         };
@@ -161,7 +163,7 @@ impl Chat {
         let n_prompt = sum(&prompt);
         self.cost.prefill_tokens += n_prompt - n_cached;
         self.cost.n_cut += usize::from(response_tokens > CONTEXT - n_prompt);
-        let has_all = has_all_history(path, route);
+        let has_all = has_all_history(path, route, &routes);
         let stats = AnswerStats {
             dropped_messages: (n_dropped + if has_all { n_more } else { 0 }) as u32,
             context_length: Some(CONTEXT as u32),

@@ -61,7 +61,8 @@ impl Route {
 }
 
 /// What a route changes in a request, as in `routes.toml`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default, deny_unknown_fields)]
 pub struct RouteSettings {
     /// Instructions for the model; empty for none.

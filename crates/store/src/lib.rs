@@ -46,6 +46,6 @@ pub use notice::{Notice, Opened};
 pub use setting_issue::SettingIssue;
 pub use settings::{
     Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, LocalApi,
-    ModelSettings, Overflow, SavedPrompt, Settings,
+    ModelSettings, Overflow, RouteChanges, RouteThinking, SavedPrompt, Settings,
 };
 pub use store::Store;

@@ -39,6 +39,8 @@ pub struct Settings {
     pub prompts: Option<Vec<SavedPrompt>>,
     /// Named settings for conversations.
     pub assistants: Vec<Assistant>,
+    /// Changes of routes, by the name of the route, such as `translate`.
+    pub routes: BTreeMap<String, RouteChanges>,
 }
 
 /// Settings of the app itself.
@@ -159,6 +161,39 @@ pub enum KvCache {
     Full,
     /// 8 bits: about half the memory.
     Small,
+}
+
+/// What the user changed about a route. `None` means its built-in value.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(default)]
+pub struct RouteChanges {
+    /// Its messages are plain chat.
+    pub is_off: bool,
+    /// Instructions for the model; empty for none.
+    pub instructions: Option<String>,
+    /// 0 to 2.
+    pub temperature: Option<f32>,
+    /// Whether models that can reason do so.
+    pub thinking: Option<RouteThinking>,
+    /// The share of the context that is kept free for the response; 0 to 0.5.
+    pub reserve: Option<f32>,
+    /// The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
+    /// where 1 stands for all of them.
+    pub history: Option<f32>,
+}
+
+/// Whether models that can reason do so on a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum RouteThinking {
+    /// They do.
+    On,
+    /// They don't.
+    Off,
+    /// As without a route.
+    Model,
 }
 
 /// A prompt that the user saved, called with `/name`.

@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 use transom_store::{
     Appearance, Assistant, ConversationId, ConversationSettings, KvCache, ModelSettings, Notice,
-    Overflow, SavedPrompt, Settings, Store, StoreError, Timestamp,
+    Overflow, RouteChanges, RouteThinking, SavedPrompt, Settings, Store, StoreError, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -27,6 +27,7 @@ fn full() -> Settings {
             name: "Strict editor".to_string(),
             settings: full_of_conversation(),
         }],
+        routes: [("translate".to_string(), full_of_route())].into(),
         ..Settings::default()
     };
     settings.general.hotkey = Some("Alt+Space".to_string());
@@ -57,6 +58,18 @@ fn full() -> Settings {
     };
     settings.models.insert("/m.gguf".to_string(), model);
     settings
+}
+
+/// Returns changes of a route with every field set.
+fn full_of_route() -> RouteChanges {
+    RouteChanges {
+        is_off: true,
+        instructions: Some(String::new()),
+        temperature: Some(0.5),
+        thinking: Some(RouteThinking::Model),
+        reserve: Some(0.25),
+        history: Some(0.75),
+    }
 }
 
 /// Returns settings of a conversation with every field set.
@@ -92,7 +105,7 @@ fn null_resets_a_field_to_its_default() {
     assert_eq!(settings.models["/m.gguf"].top_k, None);
     assert_eq!(settings.models["/m.gguf"].seed, Some(u32::MAX));
     let all = json!({"general": null, "behavior": null, "model": null, "models": null,
-        "added_models": null, "recent_models": null, "local_api": null, "prompts": null, "assistants": null});
+        "added_models": null, "recent_models": null, "local_api": null, "prompts": null, "assistants": null, "routes": null});
     assert_eq!(store.patch_settings(&all).unwrap(), Settings::default());
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
-use transom_chat::routing::{self, Route, Routing, Signals};
+use transom_chat::routing::{self, Route, Routes, Routing, Signals};
 use transom_chat::turns::{StartedTurn, TurnOptions};
 use transom_chat::{Failure, Update};
 use transom_library::InstalledModel;
@@ -68,18 +68,20 @@ pub(crate) async fn route(
     attachments: Vec<AttachedText>,
 ) -> CommandResult<Route> {
     let route = shell.blocking(move |backend| {
-        if backend.settings().general.routing_off {
+        let settings = backend.settings();
+        if settings.general.routing_off {
             return Ok(Route::Chat);
         }
         let previous = match conversation {
             Some(id) => last_route(backend.store_of(id.is_temporary()), id)?,
             None => Route::Chat,
         };
-        Ok(routing::route(&Signals {
+        let route = routing::route(&Signals {
             text: &text,
             selection: routing::selection_kind(&attachments),
             previous,
-        }))
+        });
+        Ok(Routes::with(&settings.routes).or_chat(route))
     });
     route.await
 }

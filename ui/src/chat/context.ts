@@ -13,9 +13,12 @@ const RESERVED_TOKENS = 1024;
 /** Routes whose requests contain little or nothing but their own message, so their counts say nothing of the rest. */
 const WITHOUT_HISTORY: readonly Route[] = ["summarize", "rewrite", "translate", "question", "extract"];
 
-/** Returns true if the request of a message with this route contains the messages before it. */
-export function hasHistory(route: Route): boolean {
-  return !WITHOUT_HISTORY.includes(route);
+/**
+ * Returns true if the request of a message with this route contains the messages before it. `share`
+ * is the user's share of the context for them, where 1 stands for all of them.
+ */
+export function hasHistory(route: Route, share: number | null = null): boolean {
+  return share === null ? !WITHOUT_HISTORY.includes(route) : share >= 1;
 }
 
 /** Characters of Chinese, Japanese and Korean, of which each is about one token. */

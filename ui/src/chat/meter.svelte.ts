@@ -35,7 +35,8 @@ export class Meter {
   /** Null while the limit is not known, and in an empty chat. */
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
-    const history = !hasHistory(messageRoute.shown) ? 0
+    const share = app.settings?.routes[messageRoute.shown]?.history ?? null;
+    const history = !hasHistory(messageRoute.shown, share) ? 0
       : historyOf(transcript.heads, (id) => transcript.views.get(id), this.#choices?.system_prompt ?? "",
         this.#overflow);
     return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null, this.#overflow);

@@ -164,6 +164,14 @@ export const settingsStates: GalleryStates = {
       await scrolled("section:nth-of-type(4)")(target);
     }),
   },
+  "settings-general-routes": {
+    shows: "Room for the response",
+    show: pane("general", (fake) => void fake.updateSettings({ routes: { translate: { temperature: 0.4 } } } as never),
+      async (target) => {
+        await scrolled("section:nth-of-type(5)")(target);
+        await click(target, "section:nth-of-type(5) .fold:nth-of-type(5) .head");
+      }),
+  },
   "settings-general-assistants": {
     shows: "Strict Editor",
     show: pane("general", (fake) => fake.setSettings({ assistants: sampleAssistants }), async (target) => {
@@ -173,7 +181,7 @@ export const settingsStates: GalleryStates = {
   },
   "settings-general-clear": {
     shows: "Delete all chats?",
-    show: pane("general", undefined, (target) => click(target, "section:nth-of-type(5) .row:last-child button")),
+    show: pane("general", undefined, (target) => click(target, "section:nth-of-type(6) .row:last-child button")),
   },
   "settings-general-japanese": { shows: "データフォルダ", show: pane("general", speaking("ja")) },
   "settings-about": { shows: "Apple M4", show: pane("about") },

@@ -16,6 +16,7 @@ export const zoomedStates: Record<string, {
   "settings-api-key-zoomed": { of: "settings-api-key" },
   "settings-model-zoomed": { of: "settings-model" },
   "settings-general-assistants-zoomed": { of: "settings-general-assistants" },
+  "settings-general-routes-zoomed": { of: "settings-general-routes" },
   "welcome-zoomed": { of: "welcome" },
 };
 

@@ -24,7 +24,9 @@ default_hotkey: string,
 /** `macos` or `linux`, for the names of keys. */
 platform: string,
 /** The system's language tags, preferred first. */
-languages: Array<string>, };
+languages: Array<string>,
+/** The built-in values of the routes that the user can change. */
+routes: Array<[Route, RouteSettings]>, };
 
 /** The state that the menu-bar icon shows. */
 export type Activity = "idle" | "loading" | "answering" | "held";
@@ -1091,6 +1093,43 @@ is_canceled: boolean, };
 /** What kind of help a message asks for. */
 export type Route = "chat" | "code" | "summarize" | "rewrite" | "translate" | "question" | "extract";
 
+/** What the user changed about a route. `None` means its built-in value. */
+export type RouteChanges = {
+/** Its messages are plain chat. */
+is_off: boolean,
+/** Instructions for the model; empty for none. */
+instructions: string | null,
+/** 0 to 2. */
+temperature: number | null,
+/** Whether models that can reason do so. */
+thinking: RouteThinking | null,
+/** The share of the context that is kept free for the response; 0 to 0.5. */
+reserve: number | null,
+/** The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
+ * where 1 stands for all of them. */
+history: number | null, };
+
+/** What a route changes in a request, as in `routes.toml`. */
+export type RouteSettings = {
+/** Instructions for the model; empty for none. */
+instructions: string,
+/** The temperature, if nobody set one. */
+temperature: number | null,
+/** Whether a model that can reason does so, if nobody said. */
+thinking: boolean | null,
+/** The share of the context that the newest earlier messages may take, if the message has a text of its
+ * own; all of them if there is none. */
+history: number | null,
+/** The conversation keeps this route while its messages ask for nothing else. */
+is_sticky: boolean,
+/** The share of the context that is kept free for the response. */
+reserve_context: number | null,
+/** The tokens that are kept free for the response, as a multiple of those of the message. */
+reserve_text: number | null, };
+
+/** Whether models that can reason do so on a route. */
+export type RouteThinking = "on" | "off" | "model";
+
 /** Sampling parameters that the authors of a model recommend. */
 export type SamplingView = {
 /** 0 always takes the most likely token. */
@@ -1134,7 +1173,9 @@ recent_models: Array<string>,
 /** Saved prompts; `None` for the built-in ones. */
 prompts: Array<SavedPrompt> | null,
 /** Named settings for conversations. */
-assistants: Array<Assistant>, };
+assistants: Array<Assistant>,
+/** Changes of routes, by the name of the route, such as `translate`. */
+routes: { [key in string]: RouteChanges }, };
 
 /** A response so far, for a new follower. */
 export type Snapshot = {

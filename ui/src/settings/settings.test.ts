@@ -228,6 +228,33 @@ describe("the general pane", () => {
     await waitFor(() => expect(patches().at(-1)).toEqual({ prompts: null }));
   });
 
+  it("changes single values of a route, resets it, and turns it off", async () => {
+    await open("general");
+    expect(screen.queryByRole("button", { name: "Reset Translate" })).toBeNull();
+    await fireEvent.click(screen.getByRole("button", { name: /^Translate/ }));
+    await slide(/^Temperature/, "0.5");
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { temperature: 0.5 } } }));
+    await slide(/^Earlier messages/, "25");
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { history: 0.25 } } }));
+    await fireEvent.change(screen.getByLabelText("Reasoning"), { target: { value: "model" } });
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { thinking: "model" } } }));
+    const instructions = screen.getByLabelText<HTMLTextAreaElement>("Instructions");
+    const builtIn = instructions.value;
+    expect(builtIn).toContain("Translate");
+    await fireEvent.input(instructions, { target: { value: "Rhyme." } });
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { instructions: "Rhyme." } } }));
+    // The built-in text is no change, so a later version may improve it.
+    await fireEvent.input(instructions, { target: { value: builtIn } });
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { instructions: null } } }));
+    await fireEvent.click(screen.getByRole("switch", { name: "Recognize this task" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { is_off: true } } }));
+    await fireEvent.click(screen.getByRole("button", { name: "Reset Translate" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: null } }));
+    await waitFor(() => expect(screen.queryByRole("button", { name: "Reset Translate" })).toBeNull());
+    await fireEvent.click(screen.getByRole("switch", { name: "Adapt to the task" }));
+    await waitFor(() => expect(screen.queryByRole("button", { name: /^Translate/ })).toBeNull());
+  });
+
   it("adds, edits and removes assistants", async () => {
     await open("general");
     screen.getByText("No assistants.");

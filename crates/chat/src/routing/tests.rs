@@ -1,3 +1,5 @@
+use transom_store::RouteChanges;
+
 use super::*;
 use crate::ending::json;
 use crate::tests::message;
@@ -93,17 +95,41 @@ fn the_route_of_a_path_is_that_of_its_last_question() {
     );
     let second = message(MessageRole::User, "shorter names are nicer");
     let path = [first, response, second];
-    assert_eq!(route_of(&path[..1], Routing::Automatic), Route::Code);
-    assert_eq!(route_of(&path, Routing::Automatic), Route::Code);
-    assert_eq!(route_of(&path, Routing::Off), Route::Chat);
+    assert_eq!(
+        route_of(&path[..1], Routing::Automatic, &Routes::default()),
+        Route::Code
+    );
+    assert_eq!(
+        route_of(&path, Routing::Automatic, &Routes::default()),
+        Route::Code
+    );
+    assert_eq!(
+        route_of(&path, Routing::Off, &Routes::default()),
+        Route::Chat
+    );
     let chosen = Routing::Chosen(Route::Extract);
-    assert_eq!(route_of(&path, chosen), Route::Extract);
+    assert_eq!(route_of(&path, chosen, &Routes::default()), Route::Extract);
+    let off = RouteChanges {
+        is_off: true,
+        ..RouteChanges::default()
+    };
+    let without_code = Routes::with(&[("code".to_owned(), off)].into());
+    let route = route_of(&path, Routing::Automatic, &without_code);
+    assert_eq!(route, Route::Chat);
+    let chosen = Routing::Chosen(Route::Code);
+    assert_eq!(route_of(&path, chosen, &without_code), Route::Chat);
     let selected = Message {
         attachment: "Guten Tag".to_owned(),
         ..message(MessageRole::User, "in english please")
     };
-    assert_eq!(route_of(&[selected], Routing::Automatic), Route::Translate);
-    assert_eq!(route_of(&[], Routing::Automatic), Route::Chat);
+    assert_eq!(
+        route_of(&[selected], Routing::Automatic, &Routes::default()),
+        Route::Translate
+    );
+    assert_eq!(
+        route_of(&[], Routing::Automatic, &Routes::default()),
+        Route::Chat
+    );
 }
 
 #[test]

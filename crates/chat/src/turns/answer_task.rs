@@ -114,7 +114,7 @@ impl AnswerTask {
         if self.should_retry(&outcome) && self.wait_for_new_handle().await {
             outcome = self.ask(path, n_dropped).await;
         }
-        let has_history = has_all_history(path, self.route);
+        let has_history = has_all_history(path, self.route, &self.options.routes);
         match outcome {
             Outcome::Finished { reason, stats } => {
                 // What a request with less history leaves out is in the next one.
@@ -197,20 +197,21 @@ impl AnswerTask {
         }
         // A base model has no roles, and gets the same text on every route.
         self.route = match info.has_chat_template {
-            true => route_of(path, self.options.routing),
+            true => route_of(path, self.options.routing, &self.options.routes),
             false => Route::Chat,
         };
         let overflow = self.options.conversation.overflow;
         let mut settings = self.options.settings.clone();
         if overflow == Overflow::Summarize
-            && has_all_history(path, self.route)
+            && has_all_history(path, self.route, &self.options.routes)
             && let Some((_, summary)) = summary_of(path, n_dropped)
         {
             let system_prompt = with_summary(settings.system_prompt.as_deref(), summary);
             settings.system_prompt = Some(system_prompt);
         }
         let kept = &path[n_dropped..];
-        let mut generate = Box::new(routed_request(kept, &settings, overflow, self.route, &info));
+        let route = (self.route, &self.options.routes);
+        let mut generate = Box::new(routed_request(kept, &settings, overflow, route, &info));
         generate.params.is_private = self.options.is_private;
         let generate = self.supervisor_request(Work::Generate(generate));
         self.process_events(handle.submit(generate)).await

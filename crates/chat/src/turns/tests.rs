@@ -25,7 +25,7 @@ use transom_supervisor::{Supervisor, Tuning};
 
 use super::*;
 use crate::block::{Block, Change};
-use crate::routing::Route;
+use crate::routing::{Route, Routes};
 use crate::update::{AnswerStats, EndingView, Snapshot, Stage, Update};
 
 /// Scripted workers that record their requests.
@@ -191,6 +191,7 @@ fn options() -> TurnOptions {
         over_budget: false,
         is_private: false,
         routing: Routing::Off,
+        routes: Routes::default(),
     }
 }
 

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use transom_engine::Route;
 use transom_supervisor::test_support::ScriptedWorkers;
 
 use crate::server::{Answer, TestServer, fast};
@@ -182,6 +183,36 @@ async fn the_server_knows_every_described_field_and_names_wrong_ones() {
             Some("temprature"),
             "{path}"
         );
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_description_names_every_task_and_the_lists_of_models_name_none() {
+    let server = server().await;
+    let tasks = Route::ALL.into_iter().filter(|route| *route != Route::Chat);
+    let tasks: Vec<String> = tasks
+        .map(|task| format!("transom/{}", task.name()))
+        .collect();
+    let mut n_described = 0;
+    for operation in operations(&description()) {
+        let text = operation.fields["model"]["description"].as_str();
+        let Some((_, names)) = text.and_then(|text| text.split_once(": ")) else {
+            continue;
+        };
+        n_described += 1;
+        let path = &operation.path;
+        assert_eq!(names.split(", ").collect::<Vec<_>>(), tasks, "{path}");
+        let mut body = operation.least();
+        body.insert("model".to_owned(), json!(tasks[0]));
+        let answer = server.post(path, &body.into()).await;
+        assert!(is_right(&answer), "{path}: {}", answer.body);
+    }
+    assert_eq!(n_described, 8);
+    for path in ["/v1/models", "/api/tags"] {
+        let listed = server.get(path).await;
+        assert!(is_right(&listed) && listed.body.contains("tiny"), "{path}");
+        assert!(!listed.body.contains("transom/"), "{path}: {}", listed.body);
     }
     server.end().await;
 }

@@ -79,9 +79,19 @@ const SETTINGS: Kind = Group(&[
     ("recent_models", List(&LINE)),
     ("prompts", List(&Group(&[("name", Name), ("text", PROSE)]))),
     ("assistants", List(&ASSISTANT)),
+    ("routes", MapOf(&ROUTE)),
 ]);
 
 const ASSISTANT: Kind = Group(&[("name", Text(100)), ("settings", CONVERSATION)]);
+
+const ROUTE: Kind = Group(&[
+    ("is_off", Bool),
+    ("instructions", PROSE),
+    ("temperature", Number(0.0, 2.0)),
+    ("thinking", OneOf(&["on", "off", "model"])),
+    ("reserve", Number(0.0, 0.5)),
+    ("history", Number(0.0, 1.0)),
+]);
 
 const CONVERSATION: Kind = Group(&[
     ("model", LINE),

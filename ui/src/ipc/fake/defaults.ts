@@ -1,6 +1,6 @@
 /** The initial state of the fake app: a machine without limits and two models. */
 import type {
-  AboutView, Assistant, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
+  AboutView, Assistant, FitView, LoadedView, ModelSettings, ModelView, Route, RouteSettings, Settings, StatusView,
 } from "../bindings";
 
 export const GB = 2 ** 30;
@@ -16,7 +16,7 @@ export function settings(): Settings {
     local_api: { is_on: false, port: null, ollama_port: null, allowed_origins: [] },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
-    models: {}, added_models: [], recent_models: [], prompts: null, assistants: [],
+    models: {}, added_models: [], recent_models: [], prompts: null, assistants: [], routes: {},
   };
 }
 
@@ -109,6 +109,30 @@ export function status(): StatusView {
   };
 }
 
+/** Values like the built-in ones, with the first sentence of their instructions. */
+function routes(): [Route, RouteSettings][] {
+  return [
+    ["code", { temperature: null, thinking: null, history: null, is_sticky: true,
+      reserve_context: 0.25, reserve_text: null,
+      instructions: "Answer as an experienced programmer." }],
+    ["summarize", { temperature: 0.3, thinking: false, history: 0.0, is_sticky: false,
+      reserve_context: 0.125, reserve_text: null,
+      instructions: "Summarize the text that the user gives or attached." }],
+    ["rewrite", { temperature: 0.4, thinking: false, history: 0.0, is_sticky: false,
+      reserve_context: null, reserve_text: 1.3,
+      instructions: "Rewrite the text that the user gives or attached, as the user asks." }],
+    ["translate", { temperature: 0.2, thinking: false, history: 0.0, is_sticky: false,
+      reserve_context: null, reserve_text: 1.3,
+      instructions: "Translate the text that the user gives or attached into the language that the user names." }],
+    ["question", { temperature: null, thinking: null, history: 0.0625, is_sticky: false,
+      reserve_context: 0.125, reserve_text: null,
+      instructions: "Answer questions about the text that the user attached from that text." }],
+    ["extract", { temperature: 0.0, thinking: false, history: 0.0, is_sticky: false,
+      reserve_context: 0.25, reserve_text: null,
+      instructions: "Extract what the user asks for from the text that the user gives or attached." }],
+  ];
+}
+
 export function about(): AboutView {
   return {
     version: "0.1.0",
@@ -120,6 +144,6 @@ export function about(): AboutView {
     data_folder: "~/Library/Application Support/Transom",
     system: "macOS 26.1", chip: "Apple M4", memory_bytes: 16 * GB, missing: [],
     hotkey: { hotkey: "registered", shortcut: "Alt+Space" }, default_hotkey: "Alt+Space",
-    platform: "macos", languages: ["en"],
+    platform: "macos", languages: ["en"], routes: routes(),
   };
 }

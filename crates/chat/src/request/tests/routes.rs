@@ -1,10 +1,18 @@
 //! Requests of routes.
 
+use transom_store::RouteChanges;
+
 use super::*;
 
 /// Returns the messages of the prompt of a route, as `role: text`.
 fn routed(path: &[Message], settings: &ModelSettings, route: Route) -> Vec<String> {
-    let request = routed_request(path, settings, Overflow::DropOldest, route, &info());
+    let request = routed_request(
+        path,
+        settings,
+        Overflow::DropOldest,
+        (route, &Routes::default()),
+        &info(),
+    );
     let Prompt::Chat(chat) = request.prompt else {
         panic!("a model with a template is given a conversation");
     };
@@ -19,7 +27,13 @@ fn a_chat_is_sent_as_without_routes() {
     let path = [person("One?"), model("Yes.", Ending::Stop), person("Two?")];
     let settings = ModelSettings::default();
     assert_eq!(
-        routed_request(&path, &settings, Overflow::DropOldest, Route::Chat, &info()),
+        routed_request(
+            &path,
+            &settings,
+            Overflow::DropOldest,
+            (Route::Chat, &Routes::default()),
+            &info()
+        ),
         request(&path, &settings, Overflow::DropOldest, &info())
     );
     let base = ModelInfo {
@@ -27,7 +41,13 @@ fn a_chat_is_sent_as_without_routes() {
         ..info()
     };
     assert_eq!(
-        routed_request(&path, &settings, Overflow::Stop, Route::Translate, &base),
+        routed_request(
+            &path,
+            &settings,
+            Overflow::Stop,
+            (Route::Translate, &Routes::default()),
+            &base
+        ),
         request(&path, &settings, Overflow::Stop, &base)
     );
 }
@@ -52,7 +72,13 @@ fn a_translation_carries_no_history_and_the_instructions_of_the_user_stay_first(
         ]
     );
     let request = |path: &[Message], route| {
-        routed_request(path, &settings, Overflow::DropOldest, route, &info())
+        routed_request(
+            path,
+            &settings,
+            Overflow::DropOldest,
+            (route, &Routes::default()),
+            &info(),
+        )
     };
     let conversation = |path: &[Message], route| request(path, route).params.conversation;
     // So the KV cache of the conversation stays for its next turn.
@@ -89,7 +115,13 @@ fn the_prompt_of_a_routed_message_begins_the_next_one() {
 fn a_route_reserves_room_for_its_response_unless_the_user_set_a_limit() {
     let reserved = |settings: &ModelSettings, route| {
         let path = [taken_along(&"a".repeat(3000), "in english")];
-        let request = routed_request(&path, settings, Overflow::DropOldest, route, &info());
+        let request = routed_request(
+            &path,
+            settings,
+            Overflow::DropOldest,
+            (route, &Routes::default()),
+            &info(),
+        );
         match request.truncation {
             Truncation::DropOldest {
                 response_tokens, ..
@@ -245,4 +277,51 @@ fn a_message_about_earlier_ones_carries_all_of_them() {
     // In a text they are its words.
     let text = "Translate this into German:\nThank you for your last answer.\nBest, Tom and Ann";
     assert_eq!(n_earlier(person(text), Route::Translate), 0);
+}
+
+#[test]
+fn a_request_follows_what_the_user_changed_about_its_route() {
+    let changes = RouteChanges {
+        instructions: Some("Translate as a poet.".to_owned()),
+        temperature: Some(0.9),
+        reserve: Some(0.25),
+        history: Some(1.0),
+        ..RouteChanges::default()
+    };
+    let changed = Routes::with(&[("translate".to_owned(), changes)].into());
+    let path = [
+        person("One?"),
+        model("Yes.", Ending::Stop),
+        taken_along("Guten Tag", "in english"),
+    ];
+    let settings = ModelSettings::default();
+    let request = |routes| {
+        let route = (Route::Translate, routes);
+        routed_request(&path, &settings, Overflow::DropOldest, route, &info())
+    };
+    let sent = request(&changed);
+    assert_eq!(Some(sent.params.sampling.temperature), Some(0.9));
+    let Prompt::Chat(chat) = sent.prompt else {
+        panic!("a model with a template is given a conversation");
+    };
+    assert_eq!(chat.messages.len(), 3, "all earlier messages");
+    assert!(chat.messages[2].content.contains("Translate as a poet."));
+    let Truncation::DropOldest {
+        response_tokens, ..
+    } = sent.truncation
+    else {
+        panic!("a conversation that may be shortened");
+    };
+    assert_eq!(response_tokens, info().context_length / 4);
+
+    // Without instructions and without history, nothing but the message is sent.
+    let changes = RouteChanges {
+        instructions: Some(String::new()),
+        ..RouteChanges::default()
+    };
+    let changed = Routes::with(&[("translate".to_owned(), changes)].into());
+    let Prompt::Chat(chat) = request(&changed).prompt else {
+        panic!("a model with a template is given a conversation");
+    };
+    assert_eq!(chat.messages.len(), 1);
 }
