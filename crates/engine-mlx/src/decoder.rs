@@ -10,7 +10,7 @@
 //! A token of a constrained response is sampled from what may follow the token before it, which the
 //! CPU must know. So there the decoder queues the step after a token without its sampling, before it
 //! waits for the token, and computes the mask while the device works. Tokens of text that the
-//! constraint forces are not sampled: a step reads them like a prompt.
+//! constraint forces are not sampled: steps read them like a prompt.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
@@ -52,8 +52,8 @@ pub(crate) struct Decoder<S, P> {
     speculation: Option<P>,
     scorer: Scorer,
     constraint: ResponseConstraint,
-    /// Text that the constraint forces is written without sampling.
-    writes_forced: bool,
+    /// How many tokens that the constraint forces a step reads at most; 0 samples them like others.
+    forced_step: usize,
     /// The logits of the newest token, if its log probability is reported.
     logits: Option<Array>,
     /// The scores of the newest known token.
@@ -100,7 +100,7 @@ where
         let ResponseOptions {
             sampler,
             constraint,
-            writes_forced,
+            forced_step,
             conversation,
             scorer,
         } = options;
@@ -118,7 +118,7 @@ where
             speculation,
             scorer,
             constraint,
-            writes_forced,
+            forced_step,
             logits: None,
             scores: None,
             n_cached,
@@ -179,7 +179,7 @@ where
     fn step(&mut self, n_left: usize, control: &JobControl) -> Result<(), StepError> {
         let is_constrained = self.constraint.is_some();
         let is_begun = !matches!(self.newest, Newest::Nothing | Newest::Prefilled(_));
-        if self.writes_forced && is_begun {
+        if self.forced_step > 0 && is_begun {
             let forced = self.constraint.forced(n_left);
             if !forced.is_empty() {
                 return self.write_forced(&forced);

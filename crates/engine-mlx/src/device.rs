@@ -81,6 +81,15 @@ impl Compute {
         }
     }
 
+    /// Returns how many tokens of forced text a step reads at most. MLX's quantized product for a few
+    /// rows takes longer on CUDA than as many steps.
+    pub(crate) fn forced_step(self) -> usize {
+        match self {
+            Self::Cuda => 1,
+            Self::Metal(_) | Self::CpuDense | Self::CpuQuantized => usize::MAX,
+        }
+    }
+
     /// Returns the bytes that may be wired while a response runs; 0 where nothing can be wired.
     pub(crate) fn wired_limit(self) -> usize {
         match self {

@@ -107,6 +107,7 @@ impl MlxEngine {
             wired: Weak::new(),
             speculation: speculation(&step_widths, draft).map(Box::new),
             constraints: Constraints::default(),
+            forced_step: compute.forced_step(),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,

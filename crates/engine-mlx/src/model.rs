@@ -46,6 +46,8 @@ pub struct MlxModel {
     /// `None` if no step width pays on this device, and while a response uses it.
     pub(crate) speculation: Option<Box<Speculation>>,
     pub(crate) constraints: Constraints,
+    /// How many tokens that a constraint forces a step reads at most.
+    pub(crate) forced_step: usize,
     /// The last field, so that it is dropped after the arrays.
     pub(crate) _release: OnDrop,
 }
@@ -184,7 +186,10 @@ impl LoadedModel for MlxModel {
         let options = ResponseOptions {
             sampler,
             constraint,
-            writes_forced: params.writes_forced_text(),
+            forced_step: match params.writes_forced_text() {
+                true => self.forced_step,
+                false => 0,
+            },
             conversation: params.conversation,
             scorer,
         };

@@ -26,6 +26,8 @@ where
         n_left: usize,
     ) -> Result<Duration, StepError> {
         let token = self.sample(logits)?;
+        // By itself, so that it is known before the step after it has ended.
+        async_eval([&token])?;
         // The draft would follow this token, and another token follows the draft.
         let max_tokens = n_left.saturating_sub(2);
         let speculation = self.speculation.as_ref();
@@ -47,21 +49,25 @@ where
         Ok(self.take_time())
     }
 
-    /// Writes the tokens that the constraint forces after the newest one, and queues the step that
-    /// reads them.
+    /// Writes the tokens that the constraint forces after the newest one, and queues the steps
+    /// that read them.
     pub(super) fn write_forced(&mut self, forced: &[u32]) -> Result<(), StepError> {
         let unread = match std::mem::replace(&mut self.newest, Newest::Nothing) {
             Newest::First(last) | Newest::Known(last) => Some(last),
             _ => None,
         };
         let tokens: Vec<u32> = unread.into_iter().chain(forced.iter().copied()).collect();
-        let logits = self.queue_logits(&Array::from_slice(&tokens, &[tokens.len() as i32]))?;
-        self.sessions.current.processed(&tokens);
+        let mut newest = Newest::Nothing;
+        for part in tokens.chunks(self.forced_step) {
+            let ids = Array::from_slice(part, &[part.len() as i32]);
+            newest = Newest::LogitsAfterForced(self.queue_logits(&ids)?);
+            self.sessions.current.processed(part);
+        }
         self.sampler.record_known(forced)?;
         for &token in forced {
             self.accept(token)?;
         }
-        self.newest = Newest::LogitsAfterForced(logits);
+        self.newest = newest;
         Ok(())
     }
 

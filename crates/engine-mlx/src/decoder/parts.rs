@@ -14,8 +14,8 @@ use crate::sessions::Sessions;
 pub(crate) struct ResponseOptions {
     pub(crate) sampler: Sampler,
     pub(crate) constraint: ResponseConstraint,
-    /// Text that the constraint forces is written without sampling.
-    pub(crate) writes_forced: bool,
+    /// How many tokens that the constraint forces a step reads at most; 0 samples them like others.
+    pub(crate) forced_step: usize,
     pub(crate) conversation: Option<ConversationId>,
     pub(crate) scorer: Scorer,
 }

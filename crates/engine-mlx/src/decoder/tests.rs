@@ -16,7 +16,7 @@ fn unconstrained(sampler: Sampler) -> ResponseOptions {
     ResponseOptions {
         sampler,
         constraint: ResponseConstraint::default(),
-        writes_forced: false,
+        forced_step: 0,
         conversation: None,
         scorer: Scorer::default(),
     }
