@@ -47,7 +47,7 @@ pub(crate) fn is_pinned(window: Window, general: &General) -> bool {
 }
 
 /// Returns true if the quick prompt's page is created before its first use. The page and its
-/// processes take about 250 MB, so only machines with 16 GB do that, which report a little less.
+/// processes take about 190 MB, so only machines with 16 GB do that, which report a little less.
 pub(crate) fn prepares_prompt(memory_bytes: u64) -> bool {
     const GB: u64 = 1 << 30;
     memory_bytes >= 15 * GB
