@@ -4,6 +4,7 @@
 mod broken_models;
 mod clients;
 mod drafts;
+mod embedders;
 mod explore;
 mod fairness;
 mod faults;
