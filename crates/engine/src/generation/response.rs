@@ -167,10 +167,7 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
         if is_read {
             self.trim_if_requested();
             if self.start_if_valid(sink)? {
-                sink.on_event(TokenEvent::Prefill {
-                    done: self.prefill.done,
-                    total: self.stats.prompt_tokens,
-                });
+                self.send_progress(sink);
             }
         }
         if self.prefill.is_done() {
@@ -192,7 +189,12 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
         if !check.map_or(Ok(true), ConstraintCheck::wait)? {
             return Ok(None);
         }
+        // The constraint was compiled after the last part of the prompt was read.
+        let is_late = self.started.is_some();
         self.send_started(sink);
+        if is_late {
+            self.send_progress(sink);
+        }
         if let Some(reason) = self.job.control.stop_reason() {
             return Ok(Some(reason));
         }
@@ -258,6 +260,13 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
         if let Some(event) = self.started.take() {
             sink.on_event(event);
         }
+    }
+
+    fn send_progress(&self, sink: &mut dyn TokenSink) {
+        sink.on_event(TokenEvent::Prefill {
+            done: self.prefill.done,
+            total: self.stats.prompt_tokens,
+        });
     }
 
     fn trim_if_requested(&mut self) {
