@@ -427,7 +427,11 @@ fn a_response_gives_its_turns_away_until_its_constraint_is_compiled() {
     assert_eq!(recorder.tokens, [97]);
     assert!(matches!(
         &*recorder.events,
-        [TokenEvent::Started { .. }, TokenEvent::Text { .. }]
+        [
+            TokenEvent::Started { .. },
+            TokenEvent::Prefill { .. },
+            TokenEvent::Text { .. }
+        ]
     ));
     assert_eq!(limits.take(), [100], "the decoder was asked for one token");
 }
@@ -452,6 +456,9 @@ fn a_response_that_waits_for_its_constraint_can_be_stopped() {
     control.cancel();
     let ended = generation.step(&mut recorder).unwrap();
     assert_eq!(ended.unwrap().0, FinishReason::Canceled);
-    assert!(matches!(&*recorder.events, [TokenEvent::Started { .. }]));
+    assert!(matches!(
+        &*recorder.events,
+        [TokenEvent::Started { .. }, TokenEvent::Prefill { .. }]
+    ));
     assert!(limits.take().is_empty());
 }
