@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use llguidance::Matcher;
-use llguidance::toktrie::SimpleVob;
+use llguidance::toktrie::{SimpleVob, TokTrie};
 
 use super::vocabulary::Vocabulary;
 use super::{ConstraintStart, TokenMask};
@@ -266,9 +266,11 @@ impl Guide {
         if max == 0 || self.is_complete || !matches!(self.stage, Stage::Answer) {
             return Vec::new();
         }
-        let bytes = self.matcher.compute_ff_bytes();
-        if bytes.is_empty() {
-            return Vec::new();
+        let mut bytes = self.matcher.compute_ff_bytes();
+        // The name of a special token follows this byte, which no text contains. It is sampled.
+        let special = |byte: &u8| *byte == TokTrie::SPECIAL_TOKEN_MARKER;
+        if let Some(start) = bytes.iter().position(special) {
+            bytes.truncate(start);
         }
         let trie = self.vocabulary.trie();
         let spells = |tokens: &Vec<u32>| {
@@ -279,7 +281,8 @@ impl Guide {
         };
         let text = std::str::from_utf8(&bytes).ok();
         let tokens = text.and_then(tokenize).filter(spells);
-        let mut tokens = tokens.unwrap_or_else(|| trie.greedy_tokenize(&bytes));
+        let greedy = || Some(trie.greedy_tokenize(&bytes)).filter(spells);
+        let mut tokens = tokens.or_else(greedy).unwrap_or_default();
         // What follows the forced text may be part of its last token.
         tokens.pop();
         tokens.truncate(max.min(MAX_FORCED));

@@ -185,6 +185,30 @@ fn every_family_may_call_and_answer_and_must_call_where_that_is_required() {
     }
 }
 
+/// Also where a special token follows, which no text can spell.
+#[test]
+fn forced_tokens_are_those_of_the_call_in_every_family() {
+    for (name, text) in RESPONSES {
+        let mut families = families::FAMILIES.iter();
+        let family = families.find(|family| family.name == name).unwrap();
+        for is_special in [true, false] {
+            let special = special(family, is_special);
+            let named = ToolChoice::Named("weather".to_owned());
+            let mut response = start(family, &named, &special);
+            let call = tokens_of(text, &special);
+            let mut n_forced = 0;
+            for (index, &token) in call.iter().enumerate() {
+                let forced = response.forced(100);
+                let context = format!("{name} {is_special}, token {index}: {forced:?}");
+                assert!(call[index..].starts_with(&forced), "{context}");
+                n_forced += forced.len();
+                response.accept(token).expect(&context);
+            }
+            assert!(n_forced > 0, "{name} {is_special}");
+        }
+    }
+}
+
 #[test]
 fn arguments_follow_the_schema_in_every_form_and_are_any_object_without_one() {
     for (name, text) in RESPONSES {
