@@ -59,7 +59,7 @@ pub(crate) fn view(app: &AppHandle, hardware: &Hardware) -> AboutView {
         default_hotkey: hotkey::DEFAULT.to_owned(),
         platform: platform.to_owned(),
         languages: shell.languages.clone(),
-        routes: (Route::ALL.into_iter().filter(|route| *route != Route::Chat))
+        routes: Route::tasks()
             .map(|route| (route, route.settings().clone()))
             .collect(),
     }

@@ -20,7 +20,7 @@ mod linux {
     use std::ops::Range;
     use std::ptr;
 
-    /// Drops the pages of all segments that nothing writes to, of the program and its libraries.
+    /// Drops the pages of all segments that are not writable, of the program and its libraries.
     #[expect(
         unsafe_code,
         reason = "no safe library walks the segments of a program"
@@ -55,7 +55,9 @@ mod linux {
             let pages = constant_pages(base, segment, page_bytes);
             let (start, length) = (pages.start as usize, (pages.end - pages.start) as usize);
             // SAFETY: after MADV_DONTNEED, madvise(2), the next access reads the page from its file
-            // again. Nothing has written to these pages, so the file has the same bytes.
+            // again. The loader has not written to these pages. A program that patches code while it
+            // runs gets the code of the file back, as with a debugger's breakpoints: libglvnd's entry
+            // points, which a graphics driver may patch to be faster, then dispatch as before.
             unsafe {
                 libc::madvise(start as *mut c_void, length, libc::MADV_DONTNEED);
             }
@@ -63,8 +65,8 @@ mod linux {
         0
     }
 
-    /// Returns the addresses of the whole pages of a segment of the file, if nothing writes to it: the
-    /// loader writes addresses only into segments that are writable in the file.
+    /// Returns the addresses of the whole pages of a segment of the file, if it is not writable: the
+    /// loader writes addresses only into segments that are.
     fn constant_pages(base: u64, segment: &libc::Elf64_Phdr, page_bytes: u64) -> Range<u64> {
         let is_constant = segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_W == 0;
         if !is_constant || page_bytes == 0 {

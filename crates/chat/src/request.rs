@@ -161,8 +161,8 @@ pub fn request(
     }
 }
 
-/// As [`request`], with what `route` of `routes` changes. A base model, which has no roles, gets the same text as
-/// without a route.
+/// As [`request`], with what `route` of `routes` changes. A base model, which has no roles, gets the same
+/// text as without a route.
 ///
 /// Instructions of a route with the whole history are part of the message, and those of an earlier message
 /// are sent again with it, so the prompt of the next turn begins with the same tokens. A request with less

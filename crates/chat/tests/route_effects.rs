@@ -236,7 +236,7 @@ fn routes_save_prefill_and_responses_that_outgrow_the_context() {
     let mut saved: BTreeMap<(Route, Session), f64> = BTreeMap::new();
     println!("| route | new | opened | continued | series | all | cut |");
     println!("|---|---|---|---|---|---|---|");
-    for route in Route::ALL.into_iter().filter(|route| *route != Route::Chat) {
+    for route in Route::tasks() {
         let costs = SESSIONS.map(|session| {
             let (chat, own) = (
                 cost(session, route, Route::Chat),

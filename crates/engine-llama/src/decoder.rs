@@ -143,8 +143,7 @@ where
         let free = self.session.config().context_length - n_before - 1;
         let max_more = free.min(n_left.saturating_sub(1));
         if self.options.writes_forced {
-            // A step holds as many tokens as a part of the prompt, at least those of a draft.
-            let max_step = self.session.config().prefill_chunk.max(MAX_DRAFT + 1);
+            let max_step = self.session.config().max_step();
             let forced = self.constraint.forced(max_more.min(max_step - 1));
             if !forced.is_empty() {
                 return self.write_forced(last, &forced, control);

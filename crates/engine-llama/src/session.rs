@@ -129,7 +129,7 @@ impl Session {
         let capacity = self.config.capacity(n_tokens);
         let params = ContextParams {
             n_tokens: capacity,
-            n_batch: self.config.prefill_chunk.max(MAX_DRAFT + 1),
+            n_batch: self.config.max_step(),
             n_logits: MAX_DRAFT + 1,
             cache_type: self.config.cache_type,
             flash_attention: self.config.flash_attention,

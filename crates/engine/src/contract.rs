@@ -163,7 +163,8 @@ pub trait LoadedModel {
     ///
     /// While responses are in progress, only [`LoadedModel::info`], [`LoadedModel::prepare`],
     /// [`LoadedModel::count_tokens`], [`LoadedModel::memory`], the restoring of a saved conversation,
-    /// this method, [`LoadedModel::step`] and [`LoadedModel::is_waiting`] may be called. Dropping the model ends all of them.
+    /// this method, [`LoadedModel::step`] and [`LoadedModel::is_waiting`] may be called. Dropping the model
+    /// ends all of them.
     ///
     /// # Errors
     /// [`EngineError::InvalidParameter`], and [`EngineError::Backend`] if there is not enough memory.

@@ -46,6 +46,12 @@ impl Route {
         Self::Extract,
     ];
 
+    /// Returns the routes that change a request: all but [`Route::Chat`].
+    pub fn tasks() -> impl Iterator<Item = Self> {
+        let all = Self::ALL.into_iter();
+        all.filter(|route| *route != Self::Chat)
+    }
+
     /// Returns the name, which is also the command: `translate` for `/translate`.
     pub fn name(self) -> &'static str {
         match self {

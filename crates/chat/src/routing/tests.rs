@@ -95,20 +95,12 @@ fn the_route_of_a_path_is_that_of_its_last_question() {
     );
     let second = message(MessageRole::User, "shorter names are nicer");
     let path = [first, response, second];
-    assert_eq!(
-        route_of(&path[..1], Routing::Automatic, &Routes::default()),
-        Route::Code
-    );
-    assert_eq!(
-        route_of(&path, Routing::Automatic, &Routes::default()),
-        Route::Code
-    );
-    assert_eq!(
-        route_of(&path, Routing::Off, &Routes::default()),
-        Route::Chat
-    );
+    let built_in = |path: &[Message], routing| route_of(path, routing, &Routes::default());
+    assert_eq!(built_in(&path[..1], Routing::Automatic), Route::Code);
+    assert_eq!(built_in(&path, Routing::Automatic), Route::Code);
+    assert_eq!(built_in(&path, Routing::Off), Route::Chat);
     let chosen = Routing::Chosen(Route::Extract);
-    assert_eq!(route_of(&path, chosen, &Routes::default()), Route::Extract);
+    assert_eq!(built_in(&path, chosen), Route::Extract);
     let off = RouteChanges {
         is_off: true,
         ..RouteChanges::default()
@@ -122,14 +114,8 @@ fn the_route_of_a_path_is_that_of_its_last_question() {
         attachment: "Guten Tag".to_owned(),
         ..message(MessageRole::User, "in english please")
     };
-    assert_eq!(
-        route_of(&[selected], Routing::Automatic, &Routes::default()),
-        Route::Translate
-    );
-    assert_eq!(
-        route_of(&[], Routing::Automatic, &Routes::default()),
-        Route::Chat
-    );
+    assert_eq!(built_in(&[selected], Routing::Automatic), Route::Translate);
+    assert_eq!(built_in(&[], Routing::Automatic), Route::Chat);
 }
 
 #[test]

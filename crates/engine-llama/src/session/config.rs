@@ -1,7 +1,7 @@
 //! How much memory a KV cache takes, and how it is computed.
 
 use transom_catalog::KvType;
-use transom_catalog::fit::llama::{self, context_capacity};
+use transom_catalog::fit::llama::{self, MAX_DRAFT, context_capacity};
 use transom_engine::Limits;
 
 use crate::files::ModelFiles;
@@ -54,6 +54,12 @@ impl CacheConfig {
     pub(super) fn capacity(&self, n_tokens: usize) -> usize {
         let capacity = usize::try_from(context_capacity(n_tokens as u64));
         capacity.map_or(self.context_length, |n| n.min(self.context_length))
+    }
+
+    /// Returns how many tokens a step may have: those of a part of the prompt, or of a draft and the token
+    /// before it.
+    pub(crate) fn max_step(&self) -> usize {
+        self.prefill_chunk.max(MAX_DRAFT + 1)
     }
 
     /// Returns the bytes of a full cache beyond those of one for `capacity` tokens.

@@ -2,8 +2,8 @@
 //! ends.
 //!
 //! Rule: jobs run on one model at a time, or on one and an embedding model, and a model stays loaded
-//! until its jobs have ended. Which jobs run beside each other is in [`super::together`]. If a job does not end in time after a stop, its process
-//! is killed.
+//! until its jobs have ended. Which jobs run beside each other is in [`super::together`]. If a job does
+//! not end in time after a stop, its process is killed.
 
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;

@@ -2,9 +2,9 @@
 //!
 //! Several responses of one model are generated in turns, so that nobody waits for the whole response of
 //! somebody else. An embedding model works beside another model if both are loaded: a program that
-//! searches asks both in turn. Rule: nothing has to be unloaded or given up for a further response, and none starts
-//! while the governor wants less work. A response that must be reproducible runs alone. Programs leave
-//! the place of one response, and the memory for it, to a person.
+//! searches asks both in turn. Rule: nothing has to be unloaded or given up for a further response, and
+//! none starts while the governor wants less work. A response that must be reproducible is the only one of
+//! its model. Programs leave the place of one response, and the memory for it, to a person.
 
 use super::Core;
 use super::model::{JobKind, Model, Phase, Running};

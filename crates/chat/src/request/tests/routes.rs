@@ -4,15 +4,20 @@ use transom_store::RouteChanges;
 
 use super::*;
 
+/// As [`routed_request`], with the built-in routes.
+fn request_of_route(
+    path: &[Message],
+    settings: &ModelSettings,
+    overflow: Overflow,
+    route: Route,
+    info: &ModelInfo,
+) -> Request {
+    routed_request(path, settings, overflow, (route, &Routes::default()), info)
+}
+
 /// Returns the messages of the prompt of a route, as `role: text`.
 fn routed(path: &[Message], settings: &ModelSettings, route: Route) -> Vec<String> {
-    let request = routed_request(
-        path,
-        settings,
-        Overflow::DropOldest,
-        (route, &Routes::default()),
-        &info(),
-    );
+    let request = request_of_route(path, settings, Overflow::DropOldest, route, &info());
     let Prompt::Chat(chat) = request.prompt else {
         panic!("a model with a template is given a conversation");
     };
@@ -27,13 +32,7 @@ fn a_chat_is_sent_as_without_routes() {
     let path = [person("One?"), model("Yes.", Ending::Stop), person("Two?")];
     let settings = ModelSettings::default();
     assert_eq!(
-        routed_request(
-            &path,
-            &settings,
-            Overflow::DropOldest,
-            (Route::Chat, &Routes::default()),
-            &info()
-        ),
+        request_of_route(&path, &settings, Overflow::DropOldest, Route::Chat, &info()),
         request(&path, &settings, Overflow::DropOldest, &info())
     );
     let base = ModelInfo {
@@ -41,13 +40,7 @@ fn a_chat_is_sent_as_without_routes() {
         ..info()
     };
     assert_eq!(
-        routed_request(
-            &path,
-            &settings,
-            Overflow::Stop,
-            (Route::Translate, &Routes::default()),
-            &base
-        ),
+        request_of_route(&path, &settings, Overflow::Stop, Route::Translate, &base),
         request(&path, &settings, Overflow::Stop, &base)
     );
 }
@@ -72,13 +65,7 @@ fn a_translation_carries_no_history_and_the_instructions_of_the_user_stay_first(
         ]
     );
     let request = |path: &[Message], route| {
-        routed_request(
-            path,
-            &settings,
-            Overflow::DropOldest,
-            (route, &Routes::default()),
-            &info(),
-        )
+        request_of_route(path, &settings, Overflow::DropOldest, route, &info())
     };
     let conversation = |path: &[Message], route| request(path, route).params.conversation;
     // So the KV cache of the conversation stays for its next turn.
@@ -115,13 +102,7 @@ fn the_prompt_of_a_routed_message_begins_the_next_one() {
 fn a_route_reserves_room_for_its_response_unless_the_user_set_a_limit() {
     let reserved = |settings: &ModelSettings, route| {
         let path = [taken_along(&"a".repeat(3000), "in english")];
-        let request = routed_request(
-            &path,
-            settings,
-            Overflow::DropOldest,
-            (route, &Routes::default()),
-            &info(),
-        );
+        let request = request_of_route(&path, settings, Overflow::DropOldest, route, &info());
         match request.truncation {
             Truncation::DropOldest {
                 response_tokens, ..

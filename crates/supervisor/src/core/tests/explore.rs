@@ -10,6 +10,17 @@ use super::simulation::{
     SETTING_ACTIONS, Simulation, VARIANT_ACTIONS,
 };
 
+/// The embedding model is idle, and the chat model generates.
+const BESIDE_AN_EMBEDDER: &[Action] = &[
+    Action::RequestEmbed,
+    Action::AdvanceOldest,
+    Action::AdvanceOldest,
+    Action::AdvanceOldest,
+    Action::RequestChat,
+    Action::AdvanceNewest,
+    Action::AdvanceNewest,
+];
+
 /// Runs all histories of `depth` of these `actions` after `beginning`; returns the number of
 /// states. Each state must settle with enough memory.
 fn explore(beginning: &[Action], actions: &[Action], depth: usize) -> usize {
@@ -69,12 +80,10 @@ fn no_history_of_rejected_variants_violates_an_invariant() {
 
 #[test]
 fn no_history_of_faults_violates_an_invariant() {
-    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
-    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    use Action::{AdvanceNewest, RequestChat};
     let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
-    let beside = [&embedded[..], &answering[..]].concat();
     let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
-    for beginning in [&[][..], &answering[..2], &answering, &beside] {
+    for beginning in [&[][..], &answering[..2], &answering, BESIDE_AN_EMBEDDER] {
         let n_seen = explore_on(
             Simulation::default(),
             &machines,
@@ -88,15 +97,13 @@ fn no_history_of_faults_violates_an_invariant() {
 
 #[test]
 fn no_history_of_requests_beside_each_other_violates_an_invariant() {
-    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
+    use Action::{AdvanceOldest, RequestChat};
     let answering = [RequestChat, AdvanceOldest, AdvanceOldest];
-    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
-    let beside = [&embedded[..], &[RequestChat, AdvanceNewest, AdvanceNewest]].concat();
     let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
     for beginning in [
         answering.to_vec(),
         [&answering[..], &[RequestChat; 2]].concat(),
-        beside,
+        BESIDE_AN_EMBEDDER.to_vec(),
     ] {
         let first = Simulation::with_parallel(3);
         let n_seen = explore_on(first, &machines, &beginning, PARALLEL_ACTIONS, 4);
@@ -131,10 +138,7 @@ fn no_history_from_a_loading_model_violates_an_invariant() {
 
 #[test]
 fn no_history_from_a_running_response_and_an_idle_model_violates_an_invariant() {
-    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
-    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
-    let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
-    check(&[&embedded[..], &answering[..]].concat(), 5, 1_000);
+    check(BESIDE_AN_EMBEDDER, 5, 1_000);
 }
 
 #[test]
