@@ -2,6 +2,8 @@
 //!
 //! Token ids in, token ids out; `model` handles text.
 //!
+//! While steps are shared, the tokens of other responses take the place of draft tokens.
+//!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes. Tokens of text that a constraint forces are not sampled:
 //! a step reads them like a prompt. With log probabilities there are neither, so the scores are those
@@ -47,6 +49,8 @@ pub(crate) struct DecodeOptions {
     pub(crate) scorer: Scorer,
     /// Text that the constraint forces is written without sampling.
     pub(crate) writes_forced: bool,
+    /// Nothing but the request may decide how logits are rounded, so no step is shared.
+    pub(crate) is_reproducible: bool,
 }
 
 impl<S, P> Decoder<S, P>
@@ -90,6 +94,11 @@ where
 
     pub(crate) fn session_mut(&mut self) -> &mut Session {
         &mut self.session
+    }
+
+    /// Returns true if the response decodes, and its steps may have tokens of others.
+    pub(crate) fn may_share_steps(&self) -> bool {
+        self.last.is_some() && !self.options.is_reproducible
     }
 
     pub(crate) fn speculation(&self) -> Option<&Speculation> {
@@ -140,7 +149,7 @@ where
         control: &JobControl,
     ) -> Result<bool, EngineError> {
         let n_before = self.session.tokens().len();
-        let free = self.session.config().context_length - n_before - 1;
+        let free = self.session.n_free().saturating_sub(1);
         let max_more = free.min(n_left.saturating_sub(1));
         if self.options.writes_forced {
             let max_step = self.session.config().max_step();
@@ -148,6 +157,9 @@ where
             if !forced.is_empty() {
                 return self.write_forced(last, &forced, control);
             }
+        }
+        if self.session.shares_steps() {
+            return self.step_together(last, control);
         }
         let max_draft = max_more.min(MAX_DRAFT);
         self.read_with_drafter(max_draft, control);
@@ -185,10 +197,43 @@ where
             self.accept(token)?;
         }
         self.draw(forced.len())?;
+        self.skip_draft();
+        Ok(true)
+    }
+
+    /// Appends `last`, in a step that is shared, and samples the token after it. Returns false if the job
+    /// was stopped.
+    fn step_together(&mut self, last: u32, control: &JobControl) -> Result<bool, EngineError> {
+        if !self.session.append(&[last], 1, control)? {
+            return Ok(false);
+        }
+        self.draw(0)?;
+        self.skip_draft();
+        Ok(true)
+    }
+
+    fn skip_draft(&mut self) {
         if let Some(speculation) = &mut self.speculation {
             speculation.skip_step();
         }
-        Ok(true)
+    }
+
+    /// Lets other responses compute the next step too, if it appends only the last token, which it does
+    /// unless the response ends: the caller needs `n_left` more tokens.
+    fn announce(&mut self, n_left: usize) {
+        let Some(last) = self
+            .last
+            .filter(|_| self.session.shares_steps() && n_left > 0)
+        else {
+            return;
+        };
+        let may_force = self.options.writes_forced;
+        if self.pending.is_empty()
+            && !self.constraint.is_complete()
+            && (!may_force || self.constraint.forced(1).is_empty())
+        {
+            self.session.announce(last);
+        }
     }
 
     /// Adds a token to the response.
@@ -284,6 +329,7 @@ where
             self.draw(index)?;
         }
         if let Some(token) = self.pending.pop() {
+            self.announce(n_left.saturating_sub(1));
             return Ok(NextToken::Token(token));
         }
         if self.constraint.is_complete() {
@@ -299,6 +345,7 @@ where
             return Ok(NextToken::Stopped);
         }
         let token = self.pending.pop();
+        self.announce(n_left.saturating_sub(1));
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 

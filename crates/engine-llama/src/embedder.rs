@@ -108,6 +108,7 @@ impl Encoder {
         let capacity = n_tokens.max(FIRST_CAPACITY).next_power_of_two();
         let capacity = capacity.min(self.config.context_length);
         let params = ContextParams {
+            n_sequences: 1,
             n_tokens: capacity,
             n_batch: self.config.chunk.unwrap_or(capacity),
             n_logits: self.config.chunk.map_or(capacity, |_| 1),

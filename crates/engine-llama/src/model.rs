@@ -90,6 +90,15 @@ impl LlamaModel {
         }
         shared.max(SINK_TOKENS.min(tokens.len()))
     }
+
+    /// Lets responses that decode share steps where that pays.
+    fn arrange_seats(&mut self) -> Result<(), EngineError> {
+        let is_only = self.responses.len() == 1;
+        let decoders = self.responses.iter_mut().map(Generation::decoder_mut);
+        let sharing = decoders.filter(|decoder| decoder.may_share_steps());
+        let mut sessions: Vec<_> = sharing.map(Decoder::session_mut).collect();
+        self.session.arrange_seats(&mut sessions, is_only)
+    }
 }
 
 /// A shifted context has no end, so a response without a limit ends after the length of the
@@ -177,13 +186,14 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
+        self.arrange_seats()?;
         for response in self.responses.iter() {
             let running = response.decoder().session();
             self.session.park_copy_of(running, &session_prompt);
         }
         self.session.reuse(session_prompt)?;
         let mut next = self.session.sibling();
-        next.swap_parked(&mut self.session);
+        next.swap_shared(&mut self.session);
         let session = Box::new(std::mem::replace(&mut self.session, next));
         // Models with recurrent layers don't draft.
         let may_speculate = params.may_speculate() && !session.has_recurrent_state();
@@ -197,6 +207,7 @@ impl LoadedModel for LlamaModel {
             n_kept,
             scorer,
             writes_forced: params.writes_forced_text(),
+            is_reproducible: params.sampling.seed.is_some(),
         };
         let tokens = &prompt.tokens;
         let decoder = Decoder::new(session, speculation, sampler, constraint, tokens, options);
@@ -216,12 +227,13 @@ impl LoadedModel for LlamaModel {
         id: ResponseId,
         sink: &mut dyn TokenSink,
     ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
+        self.arrange_seats()?;
         let response = self.responses.get_mut(id)?;
         self.session
-            .swap_parked(response.decoder_mut().session_mut());
+            .swap_shared(response.decoder_mut().session_mut());
         let result = response.step(sink);
         self.session
-            .swap_parked(response.decoder_mut().session_mut());
+            .swap_shared(response.decoder_mut().session_mut());
         let Some(end) = result.transpose() else {
             return Ok(None);
         };
@@ -233,6 +245,8 @@ impl LoadedModel for LlamaModel {
                 self.session.replace(*session);
             } else if is_kept {
                 self.session.park_ended(*session);
+            } else {
+                self.session.dismiss(*session);
             }
             self.speculation = self.speculation.take().or(speculation);
         }

@@ -20,6 +20,9 @@ pub(crate) use model::{Model, supports_gpu};
 pub(crate) use thread_pool::ThreadPool;
 pub(crate) use vocab::Vocab;
 
+/// Maximum number of sequences in one context.
+pub(crate) const MAX_SEQUENCES: usize = 16;
+
 /// Converts a token id to llama.cpp's type. Ids are below the vocabulary's size, which is an `i32`.
 pub(crate) fn signed(token: u32) -> i32 {
     i32::try_from(token).unwrap_or(i32::MAX)

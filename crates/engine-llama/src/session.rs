@@ -6,18 +6,18 @@
 
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::Instant;
 
 use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT};
 use transom_engine::parked::FEW_TOKENS;
-use transom_engine::{EngineError, JobControl, Parked, ParkedState};
+use transom_engine::{EngineError, Parked, ParkedState};
 
 use self::cache_contents::CacheContents;
 pub(crate) use self::config::CacheConfig;
 use self::conversation::{CacheRules, Reuse};
 pub(crate) use self::conversation::{CachedConversation, Checkpoint, SessionPrompt};
+use self::joint::Joint;
 use self::parked::ParkedConversation;
-use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
+use crate::native::{self, Batch, Context, Model, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
 
 #[derive(Debug)]
@@ -25,11 +25,13 @@ pub(crate) struct Session {
     model: Rc<Model>,
     threads: Rc<ThreadPool>,
     config: CacheConfig,
-    /// Created when it is first needed, and again after it was released.
+    /// Created when it is first needed, and again after it was released. `None` while the session has a
+    /// seat.
     context: Option<Context>,
+    /// Its sequence in the joint context, while it shares steps with others.
+    seat: Option<usize>,
     conversation: CachedConversation,
-    /// None of them has more tokens than the context has space for.
-    parked: Parked<ParkedConversation>,
+    shared: Shared,
     /// True if keys were moved and the next step has to rotate them.
     shift_is_pending: bool,
     /// The contents are private, so they are never in a file.
@@ -38,15 +40,32 @@ pub(crate) struct Session {
     thread_tuner: ThreadTuner,
 }
 
+/// What belongs to the sessions of a model together. It is in the session that is being used, and in the
+/// idle one between two steps.
+#[derive(Debug)]
+struct Shared {
+    /// None of them has more tokens than the context has space for.
+    parked: Parked<ParkedConversation>,
+    /// The caches of the sessions that share steps.
+    joint: Option<Joint>,
+    /// Steps could not be shared, such as for lack of memory. Not tried again until the model is idle.
+    is_apart: bool,
+}
+
 impl Session {
     pub(crate) fn new(model: Rc<Model>, threads: Rc<ThreadPool>, config: CacheConfig) -> Self {
         Self {
             thread_tuner: ThreadTuner::new(threads.len()),
-            parked: Parked::new(config.parked_bytes),
+            shared: Shared {
+                parked: Parked::new(config.parked_bytes),
+                joint: None,
+                is_apart: false,
+            },
             model,
             threads,
             config,
             context: None,
+            seat: None,
             conversation: CachedConversation::default(),
             shift_is_pending: false,
             is_private: false,
@@ -68,17 +87,22 @@ impl Session {
         &self.conversation.tokens
     }
 
-    /// Returns the bytes of the allocated cache, used or not, and of the checkpoints.
+    /// Returns the bytes of the allocated cache, used or not, of the checkpoints, and of the joint context
+    /// if this session has it.
     pub(crate) fn cache_bytes(&self) -> u64 {
         let bytes = |context: &Context| {
             context.capacity() as u64 * self.config.bytes_per_token + self.config.state_bytes
         };
         let context = self.context.as_ref().map_or(0, bytes);
-        context + self.conversation.checkpoint_bytes()
+        let joint = self.shared.joint.as_ref();
+        let joint = joint.map_or(0, |joint| {
+            joint.n_tokens() as u64 * self.config.bytes_per_token
+        });
+        context + joint + self.conversation.checkpoint_bytes()
     }
 
     pub(crate) fn parked_bytes(&self) -> u64 {
-        self.parked.bytes()
+        self.shared.parked.bytes()
     }
 
     /// Returns the number of tokens that the allocated cache has space for.
@@ -125,16 +149,22 @@ impl Session {
         Err(failed("growing the KV cache", "its contents were lost"))
     }
 
+    /// Returns the context with the cache, and its sequence there.
+    fn cache(&self) -> Option<(&Context, usize)> {
+        self.cache_of(self)
+    }
+
+    /// The same of a sibling, while what belongs to the model is in this session.
+    fn cache_of<'a>(&'a self, sibling: &'a Self) -> Option<(&'a Context, usize)> {
+        match sibling.seat {
+            Some(seat) => Some((self.shared.joint.as_ref()?.context(), seat)),
+            None => Some((sibling.context.as_ref()?, 0)),
+        }
+    }
+
     fn make_context(&mut self, n_tokens: usize) -> Result<(), EngineError> {
         let capacity = self.config.capacity(n_tokens);
-        let params = ContextParams {
-            n_tokens: capacity,
-            n_batch: self.config.max_step(),
-            n_logits: MAX_DRAFT + 1,
-            cache_type: self.config.cache_type,
-            flash_attention: self.config.flash_attention,
-            embeds: false,
-        };
+        let params = self.config.context(1, capacity);
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
         if self.context.is_none() && self.release_parked() > 0 {
             // Clears the error, so that it is not reported if there is enough memory now.
@@ -185,7 +215,7 @@ impl Session {
         let reusable = |parked: &ParkedConversation| parked.reusable_by(prompt);
         // For a few tokens the copies take longer than reading them again.
         let n_worse = n_reused + FEW_TOKENS;
-        let Some(better) = self.parked.take_better(n_worse, reusable) else {
+        let Some(better) = self.shared.parked.take_better(n_worse, reusable) else {
             if !prompt.continues(&self.conversation) {
                 self.park(self.tokens().len() - n_reused, 0);
             }
@@ -204,7 +234,7 @@ impl Session {
                 self.conversation = better.conversation;
             } else {
                 self.conversation = better.conversation.clone();
-                self.parked.park(better);
+                self.shared.parked.park(better);
             }
         }
         self.conversation.reusable(prompt, self.rules())
@@ -225,17 +255,23 @@ impl Session {
     fn park(&mut self, n_removed: usize, more_bytes: u64) {
         // Keys whose rotation is pending would be restored at wrong positions.
         debug_assert!(!self.shift_is_pending, "a response has ended");
-        let is_worth_it = n_removed > FEW_TOKENS;
-        let Some(context) = self.context.as_ref().filter(|_| is_worth_it) else {
+        let Some(cache) = self.cache().filter(|_| n_removed > FEW_TOKENS) else {
             return;
         };
-        let n_bytes = ParkedConversation::copy_bytes(&self.conversation, context);
-        if !self.parked.make_room(n_bytes.saturating_add(more_bytes)) {
+        let n_bytes = ParkedConversation::copy_bytes(&self.conversation, cache);
+        if !self
+            .shared
+            .parked
+            .make_room(n_bytes.saturating_add(more_bytes))
+        {
             return;
         }
-        match ParkedConversation::copy(&self.conversation, context, self.rules()) {
+        let copy = self
+            .cache()
+            .and_then(|cache| ParkedConversation::copy(&self.conversation, cache, self.rules()));
+        match copy {
             Some(copy) => {
-                self.parked.park(copy);
+                self.shared.parked.park(copy);
             }
             None => warn("a KV cache was not kept for later"),
         }
@@ -283,7 +319,7 @@ impl Session {
         };
         let conversation = &mut self.conversation;
         let n_tokens = conversation.tokens.len();
-        if range.is_empty() || range.end > n_tokens || !context.remove(range.clone()) {
+        if range.is_empty() || range.end > n_tokens || !context.remove(0, range.clone()) {
             return false;
         }
         context.shift_down(range.end..n_tokens, range.len());
@@ -311,8 +347,16 @@ impl Session {
         }
         let conversation = &mut self.conversation;
         conversation.drop_checkpoints_after(n);
-        let n_left = self.context.as_mut().map_or(0, |context| {
-            if context.remove(n..end) && context.has_window_before(n) {
+        let cache = match self.seat {
+            Some(seat) => self
+                .shared
+                .joint
+                .as_mut()
+                .map(|joint| (joint.context_mut(), seat)),
+            None => self.context.as_mut().map(|context| (context, 0)),
+        };
+        let n_left = cache.map_or(0, |(context, sequence)| {
+            if context.remove(sequence, n..end) && context.has_window_before(n) {
                 n
             } else {
                 conversation.rewind_to_checkpoint(context)
@@ -347,97 +391,17 @@ impl Session {
         });
     }
 
-    /// Processes `tokens`; the last `n_logits` of them return logits. They must fit in one step and
-    /// in the context.
-    ///
-    /// # Errors
-    /// Returns `Ok(false)` if `job` was stopped; then, as after an error, none of the tokens is in
-    /// the cache.
-    pub(crate) fn append(
-        &mut self,
-        tokens: &[u32],
-        n_logits: usize,
-        job: &JobControl,
-    ) -> Result<bool, EngineError> {
-        let n_before = self.tokens().len();
-        self.reserve(n_before + tokens.len())?;
-        let Some(context) = &mut self.context else {
-            return Ok(false);
-        };
-        self.batch.fill(tokens, n_before, n_logits);
-        context.set_n_threads(self.thread_tuner.n_threads());
-        let began = Instant::now();
-        let result = context.step(&mut self.batch, job);
-        if tokens.len() == 1 {
-            self.thread_tuner.record_step(began.elapsed());
-        }
-        let conversation = &mut self.conversation;
-        conversation.tokens.extend_from_slice(tokens);
-        if conversation.n_exact == n_before {
-            conversation.n_exact += tokens.len();
-        }
-        match result {
-            Ok(()) => {
-                self.shift_is_pending = false;
-                Ok(true)
-            }
-            Err(error) => {
-                // The cache may contain any part of the batch.
-                self.truncate(n_before);
-                self.drop_pending_shift();
-                match error {
-                    StepError::Stopped => Ok(false),
-                    StepError::Failed(code) => {
-                        let code = format!("llama.cpp's code {code}");
-                        Err(failed("computing a step", &code))
-                    }
-                }
-            }
-        }
-    }
-
-    /// Removes tokens whose keys were moved and possibly not rotated, or only in some layers.
-    fn drop_pending_shift(&mut self) {
-        if self.shift_is_pending {
-            self.truncate(self.conversation.n_exact);
-        }
-    }
-
-    /// Returns the logits of the `index`-th token of the last `append`.
-    ///
-    /// # Errors
-    /// [`EngineError::Backend`] if they were not requested.
-    pub(crate) fn logits(&self, index: usize) -> Result<&[f32], EngineError> {
-        let logits = self.context.as_ref().and_then(|all| all.logits(index));
-        logits.ok_or_else(|| {
-            EngineError::backend("decode", "llama.cpp has no logits for the last token")
-        })
-    }
-
-    /// Waits until the last step has finished. A device may compute it after [`Session::append`].
-    pub(crate) fn wait(&self) {
-        if let Some(context) = &self.context {
-            context.synchronize();
-        }
-    }
-
-    /// Waits until nothing runs, at the end of a response. After that the cache can be saved.
-    pub(crate) fn finish(&mut self) {
-        self.wait();
-        self.drop_pending_shift();
-    }
-
     /// Drops the parked conversations. Returns their bytes.
     pub(crate) fn release_parked(&mut self) -> u64 {
         let n_bytes = self.parked_bytes();
-        self.parked.clear();
+        self.shared.parked.clear();
         transom_engine::trim_heap();
         n_bytes
     }
 
     /// Releases the cache, the parked conversations and the buffers of steps.
     pub(crate) fn release(&mut self) {
-        self.parked.clear();
+        self.shared.parked.clear();
         self.conversation = CachedConversation::default();
         self.shift_is_pending = false;
         self.context = None;
@@ -460,9 +424,12 @@ fn warn(consequence: &str) {
 mod cache_contents;
 mod config;
 mod conversation;
+mod joint;
 mod parked;
 mod saved;
 mod search;
+mod seats;
+mod steps;
 mod together;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use transom_engine::{EngineError, ModelInfo, SavedConversation};
 use crate::device::describe_cache;
 use crate::session::{CacheConfig, CachedConversation, Checkpoint, Session};
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Header {

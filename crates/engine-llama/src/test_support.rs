@@ -82,6 +82,7 @@ fn session_of(model: Rc<Model>, context_length: usize, parked_bytes: u64) -> Ses
         can_shift: true,
         is_for_long_text: false,
         parked_bytes,
+        min_sharing: usize::MAX,
     };
     Session::new(model, Rc::new(threads), config)
 }

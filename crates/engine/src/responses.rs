@@ -72,6 +72,16 @@ impl<R> Responses<R> {
         self.all.is_empty()
     }
 
+    /// Returns the number of responses in progress.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The same as [`Responses::iter`], to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        self.all.iter_mut().map(|(_, response)| response)
+    }
+
     /// Returns all responses in progress, in the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         self.all.iter().map(|(_, response)| response)

@@ -2,36 +2,73 @@
 
 use llama_cpp_sys_2 as sys;
 
-use super::signed;
+use super::{MAX_SEQUENCES, signed};
 
-/// Consecutive tokens of the only sequence, and which of them return logits.
-#[derive(Debug, Default)]
+/// Consecutive tokens of one sequence or of several, and which of them return logits.
+#[derive(Debug)]
 pub(crate) struct Batch {
     tokens: Vec<sys::llama_token>,
     positions: Vec<sys::llama_pos>,
     n_sequences: Vec<i32>,
     sequences: Vec<*mut sys::llama_seq_id>,
     wants_logits: Vec<i8>,
-    sequence: Box<sys::llama_seq_id>,
+    /// The id of each sequence, which `sequences` points to.
+    ids: Box<[sys::llama_seq_id]>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            tokens: Vec::new(),
+            positions: Vec::new(),
+            n_sequences: Vec::new(),
+            sequences: Vec::new(),
+            wants_logits: Vec::new(),
+            ids: (0..).take(MAX_SEQUENCES).collect(),
+        }
+    }
 }
 
 impl Batch {
-    /// Replaces the contents with `tokens`, which follow `n_before` others. The last `n_logits` of
-    /// them return logits.
+    /// Replaces the contents with `tokens` of sequence 0, which follow `n_before` others. The last
+    /// `n_logits` of them return logits.
     pub(crate) fn fill(&mut self, tokens: &[u32], n_before: usize, n_logits: usize) {
-        let n = tokens.len();
+        self.clear();
+        self.add(0, tokens, n_before, n_logits);
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.tokens.clear();
+        self.positions.clear();
+        self.n_sequences.clear();
+        self.sequences.clear();
+        self.wants_logits.clear();
+    }
+
+    /// Adds `tokens` of a sequence below [`MAX_SEQUENCES`], as [`Batch::fill`] does.
+    pub(crate) fn add(
+        &mut self,
+        sequence: usize,
+        tokens: &[u32],
+        n_before: usize,
+        n_logits: usize,
+    ) {
+        let n = tokens.len();
         self.tokens
             .extend(tokens.iter().map(|&token| signed(token)));
-        self.positions.clear();
         let position = |index: usize| i32::try_from(n_before + index).unwrap_or(i32::MAX);
         self.positions.extend((0..n).map(position));
-        self.n_sequences.resize(n, 1);
-        self.sequences.resize(n, &raw mut *self.sequence);
-        self.wants_logits.clear();
+        self.n_sequences.resize(self.tokens.len(), 1);
+        let id = &raw mut self.ids[sequence];
+        self.sequences.resize(self.tokens.len(), id);
         let first = n.saturating_sub(n_logits);
         self.wants_logits
             .extend((0..n).map(|index| i8::from(index >= first)));
+    }
+
+    /// Returns the number of tokens.
+    pub(crate) fn len(&self) -> usize {
+        self.tokens.len()
     }
 
     /// Returns the batch in C's form, which points into `self`.

@@ -1,6 +1,7 @@
 //! A llama.cpp context: KV cache, compute buffers, and the step.
 #![expect(unsafe_code, reason = "calls into C")]
 
+use std::borrow::Cow;
 use std::ffi::{CString, c_void};
 use std::fs::File;
 use std::io::{self, Seek};
@@ -20,12 +21,24 @@ use super::{Batch, Model, ThreadPool};
 /// `LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY`, a macro that the bindings omit.
 const PARTIAL: sys::llama_state_seq_flags = 1;
 
+/// llama.cpp allocates a cache for a multiple of this number of tokens.
+const TOKENS_UNIT: usize = 256;
+
 /// Bytes of a session file before its tokens: magic, version, and the number of tokens.
 const TOKENS_OFFSET: u64 = 12;
 
+/// Bytes of a sequence's state that are not in its file: magic, and the id of the sequence.
+const SEQUENCE_OFFSET: usize = 8;
+
+/// Bytes of the number of sequences of the context, which follow, and of the number of tokens that begins
+/// the contents of each.
+const COUNT_BYTES: usize = 4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextParams {
-    /// Capacity of the cache in tokens.
+    /// Number of sequences, at most [`super::MAX_SEQUENCES`]; each has a cache of its own.
+    pub(crate) n_sequences: usize,
+    /// Capacity of each cache in tokens.
     pub(crate) n_tokens: usize,
     /// Maximum number of tokens per step.
     pub(crate) n_batch: usize,
@@ -45,10 +58,13 @@ pub(crate) enum StepError {
     Failed(i32),
 }
 
-/// The cache of one sequence, and the buffers of a step.
+/// The caches of one sequence or of several, and the buffers of a step.
+///
+/// The methods without a sequence are about sequence 0.
 #[derive(Debug)]
 pub(crate) struct Context {
     context: NonNull<sys::llama_context>,
+    n_sequences: usize,
     n_tokens: usize,
     /// The job of the running step, for `should_abort`; null between steps.
     job: Box<AtomicPtr<JobControl>>,
@@ -72,10 +88,16 @@ impl Context {
         // than the context.
         let context = unsafe {
             let mut raw = sys::llama_context_default_params();
-            raw.n_ctx = count(params.n_tokens);
+            // llama.cpp rounds up the tokens of each sequence, not of all.
+            let n_tokens = match params.n_sequences {
+                1 => params.n_tokens,
+                _ => params.n_tokens.next_multiple_of(TOKENS_UNIT),
+            };
+            raw.n_ctx = count(n_tokens.saturating_mul(params.n_sequences));
             raw.n_batch = count(params.n_batch);
             raw.n_ubatch = count(params.n_batch);
-            raw.n_seq_max = 1;
+            raw.n_seq_max = count(params.n_sequences);
+            raw.kv_unified = false;
             raw.n_outputs_max = count(params.n_logits);
             raw.n_threads = n_threads;
             raw.n_threads_batch = n_threads;
@@ -100,6 +122,7 @@ impl Context {
         };
         Some(Self {
             context,
+            n_sequences: params.n_sequences,
             n_tokens: params.n_tokens,
             job,
             _threads: threads,
@@ -182,13 +205,13 @@ impl Context {
         unsafe { sys::llama_memory_clear(self.memory(), false) }
     }
 
-    /// Removes the tokens at `range`, which leaves a gap. Returns false if the model cannot do
-    /// that; then nothing has changed.
+    /// Removes the tokens at `range` of a sequence, which leaves a gap. Returns false if the model
+    /// cannot do that; then nothing has changed.
     #[must_use]
-    pub(crate) fn remove(&mut self, range: Range<usize>) -> bool {
+    pub(crate) fn remove(&mut self, sequence: usize, range: Range<usize>) -> bool {
         let (start, end) = (position(range.start), position(range.end));
-        // SAFETY: see `set_n_threads`.
-        unsafe { sys::llama_memory_seq_rm(self.memory(), 0, start, end) }
+        // SAFETY: see `set_n_threads`; llama.cpp checks the id of the sequence.
+        unsafe { sys::llama_memory_seq_rm(self.memory(), id(sequence), start, end) }
     }
 
     /// Returns true if layers with a sliding window still have the tokens that a token at position
@@ -231,42 +254,60 @@ impl Context {
         unsafe { sys::llama_memory_seq_add(self.memory(), 0, start, end, -position(by)) }
     }
 
-    /// Returns a copy of the contents of the cache, in llama.cpp's own form. Returns `None` if there is
-    /// not enough memory for it, or if llama.cpp fails. Keys whose rotation is pending are written
-    /// wrongly, so a step must come between [`Context::shift_down`] and this.
+    /// Returns a copy of the contents of a sequence's cache, in llama.cpp's own form. Returns `None` if
+    /// there is not enough memory for it, or if llama.cpp fails. Keys whose rotation is pending are
+    /// written wrongly, so a step must come between [`Context::shift_down`] and this.
     ///
-    /// Uses the state of the whole context, not of the sequence: llama.cpp omits tokens outside the
-    /// window from a sequence's state, and rewinding needs them.
-    pub(crate) fn state(&self) -> Option<Vec<u8>> {
-        let n_bytes = self.state_size();
+    /// If layers have a window or a recurrent state, it is the state of the whole context, so this must
+    /// have one sequence: llama.cpp omits tokens outside the window from a sequence's state, and
+    /// rewinding needs them.
+    pub(crate) fn state(&self, sequence: usize) -> Option<Vec<u8>> {
+        let n_bytes = self.state_size(sequence);
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(n_bytes).ok()?;
+        let start = bytes.as_mut_ptr();
         // SAFETY: the buffer has space for the length that llama.cpp is told, and llama.cpp has
         // written the number of bytes that it returns.
         unsafe {
             let context = self.context.as_ptr();
-            let n = sys::llama_state_get_data(context, bytes.as_mut_ptr(), n_bytes);
+            let n = match self.model.attends_to_all() {
+                true => sys::llama_state_seq_get_data(context, start, n_bytes, id(sequence)),
+                false => sys::llama_state_get_data(context, start, n_bytes),
+            };
             bytes.set_len(n.min(n_bytes));
         }
-        (n_bytes > 0 && bytes.len() == n_bytes).then_some(bytes)
+        let is_whole = n_bytes > 0 && bytes.len() == n_bytes;
+        is_whole.then(|| alone(bytes, sequence, self.n_sequences))
     }
 
-    /// Returns the length of [`Context::state`] in bytes.
-    pub(crate) fn state_size(&self) -> usize {
+    /// Returns the length in bytes of [`Context::state`], or a few more.
+    pub(crate) fn state_size(&self, sequence: usize) -> usize {
+        let context = self.context.as_ptr();
         // SAFETY: see `set_n_threads`.
-        unsafe { sys::llama_state_get_size(self.context.as_ptr()) }
+        unsafe {
+            match self.model.attends_to_all() {
+                true => sys::llama_state_seq_get_size(context, id(sequence)),
+                false => sys::llama_state_get_size(context),
+            }
+        }
     }
 
-    /// Restores what [`Context::state`] returned. Returns false if that failed; then the cache is
-    /// empty.
+    /// Restores what [`Context::state`] returned for a sequence of any context of this model. Returns
+    /// false if that failed; then the cache of `sequence` is empty.
     #[must_use]
-    pub(crate) fn set_state(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn set_state(&mut self, sequence: usize, bytes: &[u8]) -> bool {
+        let bytes = beside_others(bytes, sequence, self.n_sequences);
+        let context = self.context.as_ptr();
+        let (start, n_bytes) = (bytes.as_ptr(), bytes.len());
         // SAFETY: llama.cpp reads no further than the length that it is told, and refuses a state of
         // other layers, sizes or types.
         let n = unsafe {
-            sys::llama_state_set_data(self.context.as_ptr(), bytes.as_ptr(), bytes.len())
+            match self.model.attends_to_all() {
+                true => sys::llama_state_seq_set_data(context, start, n_bytes, id(sequence)),
+                false => sys::llama_state_set_data(context, start, n_bytes),
+            }
         };
-        self.clear_unless(n == bytes.len())
+        self.empty_unless(n == n_bytes, sequence)
     }
 
     /// Writes [`Context::state`] to an empty file, layer by layer, in the format of llama.cpp's
@@ -276,13 +317,20 @@ impl Context {
     /// The system's error, or that llama.cpp could not write everything.
     pub(crate) fn save_file(&self, file: &File) -> io::Result<()> {
         let c_path = path_of(file)?;
+        let (context, path) = (self.context.as_ptr(), c_path.as_ptr());
+        let tokens = NonNull::dangling().as_ptr();
         // SAFETY: the path ends in a zero, and no tokens are read.
-        let is_written = unsafe {
-            let context = self.context.as_ptr();
-            sys::llama_state_save_file(context, c_path.as_ptr(), NonNull::dangling().as_ptr(), 0)
+        let (is_written, n_omitted) = unsafe {
+            match self.model.attends_to_all() {
+                true => {
+                    let n = sys::llama_state_seq_save_file(context, path, 0, tokens, 0);
+                    (n > 0, SEQUENCE_OFFSET as u64)
+                }
+                false => (sys::llama_state_save_file(context, path, tokens, 0), 0),
+            }
         };
         // llama.cpp does not check whether the last bytes reached the disk.
-        let n_bytes = TOKENS_OFFSET + self.state_size() as u64;
+        let n_bytes = TOKENS_OFFSET + self.state_size(0) as u64 - n_omitted;
         if is_written && file.metadata()?.len() == n_bytes {
             Ok(())
         } else {
@@ -295,16 +343,20 @@ impl Context {
     #[must_use]
     pub(crate) fn load_file(&mut self, file: &File) -> bool {
         let Ok(c_path) = path_of(file) else {
-            return self.clear_unless(false);
+            return self.empty_unless(false, 0);
         };
+        let (context, path) = (self.context.as_ptr(), c_path.as_ptr());
+        let tokens = NonNull::dangling().as_ptr();
         let mut n_read = 0;
+        let count = &raw mut n_read;
         // SAFETY: the path ends in a zero; llama.cpp writes no token where there is space for none.
         let is_whole = unsafe {
-            let context = self.context.as_ptr();
-            let tokens = NonNull::dangling().as_ptr();
-            sys::llama_state_load_file(context, c_path.as_ptr(), tokens, 0, &raw mut n_read)
+            match self.model.attends_to_all() {
+                true => sys::llama_state_seq_load_file(context, path, 0, tokens, 0, count) > 0,
+                false => sys::llama_state_load_file(context, path, tokens, 0, count),
+            }
         };
-        self.clear_unless(is_whole && n_read == 0)
+        self.empty_unless(is_whole && n_read == 0, 0)
     }
 
     /// Returns only the current recurrent states.
@@ -329,14 +381,19 @@ impl Context {
             let context = self.context.as_ptr();
             sys::llama_state_seq_set_data_ext(context, bytes.as_ptr(), bytes.len(), 0, PARTIAL)
         };
-        self.clear_unless(n == bytes.len())
+        self.empty_unless(n == bytes.len(), 0)
     }
 
-    fn clear_unless(&mut self, is_whole: bool) -> bool {
-        if !is_whole {
+    /// Empties the cache of a sequence unless it was restored as a whole.
+    fn empty_unless(&mut self, is_whole: bool, sequence: usize) -> bool {
+        if is_whole {
+            return true;
+        }
+        // A cache of any kind can be cleared as a whole.
+        if !self.remove(sequence, 0..usize::MAX) || !self.model.attends_to_all() {
             self.clear();
         }
-        is_whole
+        false
     }
 
     fn memory(&self) -> sys::llama_memory_t {
@@ -357,6 +414,39 @@ fn raw_type(kind: KvType) -> sys::ggml_type {
         KvType::F16 => sys::GGML_TYPE_F16,
         KvType::Q8_0 => sys::GGML_TYPE_Q8_0,
     }
+}
+
+/// Converts the state of a sequence in a context of `n` to that of the only sequence of a context: it loses
+/// the numbers of tokens, 0, of the others.
+fn alone(mut state: Vec<u8>, sequence: usize, n: usize) -> Vec<u8> {
+    if n > 1 {
+        let start = SEQUENCE_OFFSET + COUNT_BYTES;
+        state.truncate(state.len().saturating_sub((n - 1 - sequence) * COUNT_BYTES));
+        state.drain(start.min(state.len())..(start + sequence * COUNT_BYTES).min(state.len()));
+        if let Some(count) = state.get_mut(SEQUENCE_OFFSET..start) {
+            count.copy_from_slice(&1_u32.to_ne_bytes());
+        }
+    }
+    state
+}
+
+/// The reverse of [`alone`].
+fn beside_others(state: &[u8], sequence: usize, n: usize) -> Cow<'_, [u8]> {
+    let start = SEQUENCE_OFFSET + COUNT_BYTES;
+    if n == 1 || state.len() < start {
+        return state.into();
+    }
+    let mut bytes = Vec::with_capacity(state.len() + (n - 1) * COUNT_BYTES);
+    bytes.extend(&state[..SEQUENCE_OFFSET]);
+    bytes.extend((n as u32).to_ne_bytes());
+    bytes.resize(start + sequence * COUNT_BYTES, 0);
+    bytes.extend(&state[start..]);
+    bytes.resize(state.len() + (n - 1) * COUNT_BYTES, 0);
+    bytes.into()
+}
+
+fn id(sequence: usize) -> sys::llama_seq_id {
+    sys::llama_seq_id::try_from(sequence).unwrap_or(sys::llama_seq_id::MAX)
 }
 
 fn position(n: usize) -> sys::llama_pos {

@@ -102,6 +102,11 @@ impl Model {
         usize::try_from(unsafe { sys::llama_model_n_swa(self.as_ptr()) }).unwrap_or(0)
     }
 
+    /// Returns true if all layers attend to all tokens, so a cache is nothing but their keys and values.
+    pub(crate) fn attends_to_all(&self) -> bool {
+        self.sliding_window() == 0 && !self.has_recurrent_state()
+    }
+
     pub(super) fn as_ptr(&self) -> *mut sys::llama_model {
         self.model.as_ptr()
     }

@@ -20,7 +20,7 @@ pub(super) enum CacheContents {
 impl CacheContents {
     /// Returns `None` if there is space for them neither on the disk nor in memory.
     pub(super) fn take(context: &Context, is_private: bool) -> Option<Self> {
-        let in_memory = || context.state().map(Self::InMemory);
+        let in_memory = || context.state(0).map(Self::InMemory);
         if is_private {
             return in_memory();
         }
@@ -38,7 +38,7 @@ impl CacheContents {
     pub(super) fn restore(&self, context: &mut Context) -> bool {
         match self {
             Self::OnDisk(file) => context.load_file(file),
-            Self::InMemory(bytes) => context.set_state(bytes),
+            Self::InMemory(bytes) => context.set_state(0, bytes),
         }
     }
 }

@@ -6,7 +6,7 @@ use transom_engine::Limits;
 
 use crate::files::ModelFiles;
 use crate::memory;
-use crate::native::Model;
+use crate::native::{ContextParams, Model};
 
 #[derive(Debug, Clone)]
 pub(crate) struct CacheConfig {
@@ -26,7 +26,15 @@ pub(crate) struct CacheConfig {
     pub(crate) is_for_long_text: bool,
     /// See [`transom_engine::Limits::parked_bytes`].
     pub(crate) parked_bytes: u64,
+    /// Minimum number of responses that share steps; `usize::MAX` if none do.
+    pub(crate) min_sharing: usize,
 }
+
+/// Responses that share steps on a GPU, which waits for the weights in decode.
+const MIN_SHARING_ON_GPU: usize = 2;
+
+/// The same on the CPU, where two at once gain nothing; see `docs/benchmarks.md`.
+const MIN_SHARING: usize = 3;
 
 impl CacheConfig {
     /// Returns the configuration for a model within `limits`, on a GPU or on the CPU.
@@ -46,6 +54,11 @@ impl CacheConfig {
             can_shift: files.can_shift(model.sliding_window()),
             is_for_long_text: files.original_context_entry(context_length).is_some(),
             parked_bytes: limits.parked_bytes,
+            min_sharing: match (model.attends_to_all(), has_gpu) {
+                (false, _) => usize::MAX,
+                (true, true) => MIN_SHARING_ON_GPU,
+                (true, false) => MIN_SHARING,
+            },
         }
     }
 
@@ -60,6 +73,19 @@ impl CacheConfig {
     /// before it.
     pub(crate) fn max_step(&self) -> usize {
         self.prefill_chunk.max(MAX_DRAFT + 1)
+    }
+
+    /// Returns the parameters of a context for `n_sequences`, each of up to `n_tokens` tokens.
+    pub(super) fn context(&self, n_sequences: usize, n_tokens: usize) -> ContextParams {
+        ContextParams {
+            n_sequences,
+            n_tokens,
+            n_batch: self.max_step().max(n_sequences),
+            n_logits: n_sequences.max(MAX_DRAFT + 1),
+            cache_type: self.cache_type,
+            flash_attention: self.flash_attention,
+            embeds: false,
+        }
     }
 
     /// Returns the bytes of a full cache beyond those of one for `capacity` tokens.

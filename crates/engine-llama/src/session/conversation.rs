@@ -156,7 +156,7 @@ impl CachedConversation {
     pub(super) fn rewind_to_checkpoint(&mut self, context: &mut Context) -> usize {
         if let Some(last) = self.checkpoints.last()
             && context.set_recurrent_state(&last.states)
-            && context.remove(last.n_tokens..self.tokens.len())
+            && context.remove(0, last.n_tokens..self.tokens.len())
             && context.has_window_before(last.n_tokens)
         {
             return last.n_tokens;

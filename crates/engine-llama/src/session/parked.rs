@@ -18,14 +18,14 @@ pub(super) struct ParkedConversation {
 }
 
 impl ParkedConversation {
-    /// Copies the contents of `context`. Returns `None` if that failed, such as for lack of memory.
+    /// Copies the contents of a cache. Returns `None` if that failed, such as for lack of memory.
     pub(super) fn copy(
         conversation: &CachedConversation,
-        context: &Context,
+        (context, sequence): (&Context, usize),
         rules: CacheRules,
     ) -> Option<Self> {
         Some(Self {
-            state: context.state()?,
+            state: context.state(sequence)?,
             conversation: conversation.clone(),
             rules,
             is_spare: false,
@@ -33,13 +33,19 @@ impl ParkedConversation {
     }
 
     /// Returns the size in bytes that [`ParkedConversation::copy`] would have.
-    pub(super) fn copy_bytes(conversation: &CachedConversation, context: &Context) -> u64 {
-        bytes(conversation, context.state_size())
+    pub(super) fn copy_bytes(
+        conversation: &CachedConversation,
+        (context, sequence): (&Context, usize),
+    ) -> u64 {
+        bytes(conversation, context.state_size(sequence))
     }
 
     /// Replaces the contents of `context`. Returns false if that failed; then the cache is empty.
     pub(super) fn restore(&self, context: &mut Context) -> bool {
-        context.set_state(&self.state)
+        // The copy of a response in progress may have a token that the response has not appended yet.
+        let n_tokens = self.conversation.tokens.len();
+        context.set_state(0, &self.state)
+            && (self.rules.needs_checkpoint || context.remove(0, n_tokens..usize::MAX))
     }
 
     /// Returns how many tokens of `prompt` would not need prefill.

@@ -14,7 +14,7 @@ impl Session {
     /// Returns the conversations with tokens: the current one, and the others from the most recently
     /// used one on.
     pub(crate) fn conversations(&self) -> Vec<&CachedConversation> {
-        let parked: Vec<&ParkedConversation> = self.parked.iter().collect();
+        let parked: Vec<&ParkedConversation> = self.shared.parked.iter().collect();
         let parked = parked.into_iter().rev().map(|parked| &parked.conversation);
         let all = std::iter::once(&self.conversation).chain(parked);
         all.filter(|conversation| !conversation.tokens.is_empty())
@@ -25,10 +25,10 @@ impl Session {
     /// they cannot be copied.
     pub(crate) fn copy(&self, index: usize) -> Option<(&CachedConversation, Cow<'_, [u8]>)> {
         let conversation = *self.conversations().get(index)?;
-        let mut parked = self.parked.iter();
+        let mut parked = self.shared.parked.iter();
         let state = match parked.find(|parked| ptr::eq(&parked.conversation, conversation)) {
             Some(parked) => Cow::Borrowed(&*parked.state),
-            None => Cow::Owned(self.context.as_ref()?.state()?),
+            None => Cow::Owned(self.context.as_ref()?.state(0)?),
         };
         Some((conversation, state))
     }
@@ -49,14 +49,14 @@ impl Session {
         let capacity = capacity.max(self.capacity());
         let spare_bytes = self.config.unallocated_bytes(capacity);
         let more_bytes = (state.len() as u64).saturating_sub(spare_bytes);
-        if !self.parked.make_room(more_bytes) {
-            self.parked.clear();
+        if !self.shared.parked.make_room(more_bytes) {
+            self.shared.parked.clear();
         }
         self.park(self.tokens().len(), more_bytes);
         // An empty cache grows without a copy.
         self.truncate(0);
         self.reserve(conversation.tokens.len())?;
-        let restore = |context: &mut Context| context.set_state(state);
+        let restore = |context: &mut Context| context.set_state(0, state);
         if !self.context.as_mut().is_some_and(restore) {
             return Err(failed("restoring a conversation", "llama.cpp refuses it"));
         }

@@ -1,6 +1,9 @@
+use transom_engine::JobControl;
+
 use super::*;
 use crate::test_support::{DENSE, without_conversation};
 
+mod sharing;
 mod switching;
 
 /// Creates a session of a small model.
@@ -74,8 +77,8 @@ fn contents_round_trip_through_the_disk_and_through_memory() {
     let mut session = session();
     last_logits(&mut session, &tokens(30));
     let context = session.context.as_ref().expect("it was created");
-    let state = context.state().expect("there is memory");
-    assert_eq!(state.len(), context.state_size());
+    let state = context.state(0).expect("there is memory");
+    assert_eq!(state.len(), context.state_size(0));
     let take = |is_private| CacheContents::take(context, is_private).expect("there is space");
     let on_disk = take(false);
     assert!(matches!(on_disk, CacheContents::OnDisk(_)));
@@ -92,6 +95,6 @@ fn contents_round_trip_through_the_disk_and_through_memory() {
         session.reserve(1500).expect("there is memory");
         let context = session.context.as_mut().expect("it was created");
         assert!(contents.restore(context));
-        assert_eq!(context.state().as_ref(), Some(&state));
+        assert_eq!(context.state(0).as_ref(), Some(&state));
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions of one model that are used in turns, each by a response in progress.
 //!
-//! Rule: the parked conversations belong to the model. They are in the session that is being used, and
-//! in the idle one between two steps.
+//! Rule: the parked conversations and the joint context belong to the model. They are in the session that
+//! is being used, and in the idle one between two steps.
 
 use std::mem;
 
@@ -24,18 +24,22 @@ impl Session {
         )
     }
 
-    /// Exchanges the parked conversations with those of a sibling.
-    pub(crate) fn swap_parked(&mut self, sibling: &mut Self) {
-        mem::swap(&mut self.parked, &mut sibling.parked);
+    /// Exchanges what belongs to the model with a sibling.
+    pub(crate) fn swap_shared(&mut self, sibling: &mut Self) {
+        mem::swap(&mut self.shared, &mut sibling.shared);
     }
 
     /// Replaces a session by the one of a response that has ended, and parks the conversation of the
     /// former one, which has the parked conversations.
     pub(crate) fn replace(&mut self, mut ended: Self) {
+        if let Err(error) = self.move_to_own_context(&mut ended) {
+            tracing::warn!(%error, "a conversation is read again");
+        }
+        self.shared.is_apart = false;
         // It has another conversation if a response began and ended meanwhile.
         let n_tokens = self.tokens().len();
         self.park(n_tokens, 0);
-        self.swap_parked(&mut ended);
+        self.swap_shared(&mut ended);
         *self = ended;
         if n_tokens > 0 {
             transom_engine::trim_heap();
@@ -45,9 +49,17 @@ impl Session {
     /// Parks the conversation of a response that has ended while others are in progress, and frees its
     /// cache, which is reserved for responses in progress only.
     pub(crate) fn park_ended(&mut self, mut ended: Self) {
-        self.swap_parked(&mut ended);
+        self.swap_shared(&mut ended);
         ended.park(ended.tokens().len(), 0);
-        self.swap_parked(&mut ended);
+        self.swap_shared(&mut ended);
+        self.dismiss(ended);
+    }
+
+    /// Frees the cache of a response that has ended while others are in progress.
+    pub(crate) fn dismiss(&mut self, ended: Self) {
+        if let (Some(seat), Some(joint)) = (ended.seat, &mut self.shared.joint) {
+            joint.free(seat);
+        }
         drop(ended);
         transom_engine::trim_heap();
     }
@@ -60,7 +72,7 @@ impl Session {
             let conversation = &session.conversation;
             conversation.reusable(prompt, session.rules()).n_tokens()
         };
-        let parked = self.parked.iter();
+        let parked = self.shared.parked.iter();
         let of_parked = parked.map(|parked: &ParkedConversation| parked.reusable_by(prompt));
         let best = of_parked.max().unwrap_or(0).max(reusable(self));
         let n_reused = reusable(running);
@@ -69,17 +81,20 @@ impl Session {
             && n_reused.saturating_mul(MAX_COPY_RATIO) >= running.tokens().len();
         // Keys whose rotation is pending cannot be copied.
         let can_copy = is_worth_it && !running.shift_is_pending;
-        let Some(context) = running.context.as_ref().filter(|_| can_copy) else {
+        let Some(cache) = self.cache_of(running).filter(|_| can_copy) else {
             return;
         };
-        let n_bytes = ParkedConversation::copy_bytes(&running.conversation, context);
-        if !self.parked.make_room(n_bytes) {
+        let n_bytes = ParkedConversation::copy_bytes(&running.conversation, cache);
+        if !self.shared.parked.make_room(n_bytes) {
             return;
         }
-        match ParkedConversation::copy(&running.conversation, context, running.rules()) {
+        let copy = self.cache_of(running).and_then(|cache| {
+            ParkedConversation::copy(&running.conversation, cache, running.rules())
+        });
+        match copy {
             Some(mut copy) => {
                 copy.is_spare = true;
-                self.parked.park(copy);
+                self.shared.parked.park(copy);
             }
             None => warn("the KV cache of a response in progress was not copied"),
         }

@@ -1,5 +1,6 @@
 //! Switching between conversations: responses equal those of a fresh prefill.
 
+use transom_engine::JobControl;
 use transom_engine::generation::{Decode, OPENING_TOKENS};
 
 use super::*;
@@ -154,8 +155,8 @@ fn parked_bytes(test_model: TestModel) -> u64 {
         let prompt = random_tokens(id, 400);
         test.answer(in_conversation(id.into(), &prompt, 0), 2);
     }
-    assert_eq!(test.session.parked.len(), 1, "{}", test_model.name);
-    test.session.parked.bytes()
+    assert_eq!(test.session.shared.parked.len(), 1, "{}", test_model.name);
+    test.session.shared.parked.bytes()
 }
 
 #[test]
@@ -171,8 +172,12 @@ fn the_limit_is_kept_and_changes_no_response() {
             let id = random[6] as usize % prompts.len();
             let prompt = &mut prompts[id];
             let (response, _) = test.answer_and_check(in_conversation(id as u64, prompt, 0), 10);
-            assert!(test.session.parked.bytes() <= limit, "{}", test_model.name);
-            most = most.max(test.session.parked.len());
+            assert!(
+                test.session.shared.parked.bytes() <= limit,
+                "{}",
+                test_model.name
+            );
+            most = most.max(test.session.shared.parked.len());
             prompt.extend(response);
             // Some turns edit an earlier message.
             if step % 3 == 2 {
@@ -192,7 +197,7 @@ fn no_conversation_is_copied_without_a_limit_or_if_it_is_short() {
             let prompt = random_tokens(id, n_tokens);
             let (_, n_cached) = test.answer_and_check(in_conversation(id.into(), &prompt, 0), 5);
             assert!(n_cached < 10, "{n_cached}");
-            assert!(test.session.parked.is_empty());
+            assert!(test.session.shared.parked.is_empty());
         }
     }
 }
@@ -225,7 +230,7 @@ fn a_parked_conversation_that_cannot_be_restored_is_read_again() {
         let (of_other, _) = test.answer_and_check(in_conversation(2, &other, 0), 20);
         let next = next_prompt(&prompt, &response, 75);
         let prompt = in_conversation(1, &next, 0);
-        let parked = &mut test.session.parked;
+        let parked = &mut test.session.shared.parked;
         let damaged = parked.take_better(0, |parked| parked.reusable_by(&prompt));
         let mut damaged = damaged.expect("it was parked");
         // llama.cpp notices only after it has restored everything else.
@@ -247,8 +252,8 @@ fn parked_bytes_are_known_before_the_copy() {
         last_logits(&mut session, &random_tokens(69, 400));
         session.set_checkpoint();
         let context = session.context.as_ref().expect("it was created");
-        let expected = ParkedConversation::copy_bytes(&session.conversation, context);
-        let copy = ParkedConversation::copy(&session.conversation, context, session.rules());
+        let expected = ParkedConversation::copy_bytes(&session.conversation, (context, 0));
+        let copy = ParkedConversation::copy(&session.conversation, (context, 0), session.rules());
         let copy = copy.expect("there is memory");
         assert_eq!(copy.bytes(), expected, "{}", test_model.name);
     }
@@ -263,7 +268,7 @@ fn the_conversation_that_was_switched_to_is_the_one_that_is_saved() {
     let next = next_prompt(&prompt, &response, 72);
     let (response, _) = test.answer_and_check(in_conversation(1, &next, 0), 20);
     test.save_and_restore();
-    assert!(test.session.parked.is_empty());
+    assert!(test.session.shared.parked.is_empty());
     let next = next_prompt(&next, &response, 73);
     let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 5);
     assert_eq!(n_cached, next.len() - N_NEW);

@@ -1,0 +1,229 @@
+//! Which sessions share the steps of a joint context, and the moving of their caches.
+//!
+//! Rule: a cache is copied only through memory, and at no time do the caches and these copies take more
+//! than a full context for each response in progress, which is what the memory estimate counts.
+
+use transom_engine::EngineError;
+
+use super::config::CacheConfig;
+use super::joint::Joint;
+use super::{Session, failed, warn};
+use crate::native::{Context, MAX_SEQUENCES};
+
+/// Tokens that a new joint context has space for beyond the longest sequence.
+const ROOM: usize = 64;
+
+/// The sequences that a joint context is created for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// How many of the sequences, from the shortest on, share steps.
+    pub(super) n_sharing: usize,
+    pub(super) n_seats: usize,
+    /// Capacity of a seat in tokens.
+    pub(super) capacity: usize,
+}
+
+impl CacheConfig {
+    /// Returns for how many sequences it pays to share steps, and that the memory is enough for.
+    /// `lengths` are their tokens, in ascending order, and `weight_bytes` what a step reads once.
+    pub(super) fn plan(&self, lengths: &[usize], weight_bytes: u64) -> Option<Plan> {
+        let n_most = lengths.len().min(MAX_SEQUENCES);
+        let mut counts = (self.min_sharing.max(2)..=n_most).rev();
+        counts.find_map(|n| self.plan_for(&lengths[..n], weight_bytes))
+    }
+
+    fn plan_for(&self, lengths: &[usize], weight_bytes: u64) -> Option<Plan> {
+        let n = lengths.len();
+        let longest = *lengths.last()?;
+        let n_used: usize = lengths.iter().sum();
+        // A step reads the weights once, and of each sequence as many keys and values as the longest one
+        // has. It must read at most three quarters of what single steps read.
+        let kv_bytes = |n_tokens: usize| n_tokens as u64 * self.bytes_per_token;
+        let shared = weight_bytes.saturating_add(kv_bytes(n * longest));
+        let apart = weight_bytes
+            .saturating_mul(n as u64)
+            .saturating_add(kv_bytes(n_used));
+        if shared.saturating_mul(4) > apart.saturating_mul(3) {
+            return None;
+        }
+        let capacity = self.capacity(longest + ROOM);
+        // While the caches move, the contents are in memory a second time, and one of them a third time.
+        let n_copied = n_used + longest;
+        let fits = |n_seats: &usize| n_seats * capacity + n_copied <= n * self.context_length;
+        let mut seats = [n.next_power_of_two().min(MAX_SEQUENCES), n].into_iter();
+        (longest < capacity).then_some(())?;
+        Some(Plan {
+            n_sharing: n,
+            n_seats: seats.find(fits)?,
+            capacity,
+        })
+    }
+}
+
+impl Session {
+    /// Lets the sessions of responses that decode share steps where that pays. `is_only` is true if no
+    /// other response is in progress than theirs, and there is one.
+    ///
+    /// # Errors
+    /// [`EngineError::Backend`] if a cache was lost because there is not enough memory.
+    pub(crate) fn arrange_seats(
+        &mut self,
+        decoding: &mut [&mut Self],
+        is_only: bool,
+    ) -> Result<(), EngineError> {
+        let n_seated = decoding
+            .iter()
+            .filter(|session| session.seat.is_some())
+            .count();
+        if n_seated == 0 {
+            self.shared.joint = None;
+        }
+        let joint = self.shared.joint.as_ref();
+        let capacity = joint.map_or(0, |joint| joint.context().capacity());
+        let n_free = joint.map_or(0, Joint::n_free_seats);
+        let is_full = |session: &Self| session.seat.is_some() && session.tokens().len() >= capacity;
+        // The context is too large for those that are left.
+        let must_move = joint.is_some_and(|joint| {
+            is_only || joint.n_tokens() > n_seated * self.config.context_length
+        }) || decoding.iter().any(|session| is_full(session));
+        if !must_move && (n_seated == decoding.len() || self.shared.is_apart) {
+            return Ok(());
+        }
+        decoding.sort_by_key(|session| session.tokens().len());
+        let lengths: Vec<usize> = decoding
+            .iter()
+            .map(|session| session.tokens().len())
+            .collect();
+        let plan = self.config.plan(&lengths, self.model.n_bytes());
+        let plan = plan.filter(|_| !self.shared.is_apart);
+        let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
+        let joining = decoding[..n_sharing].iter();
+        let joining = joining.filter(|session| session.seat.is_none());
+        let (n_joining, longest) = joining.fold((0, 0), |(n, longest), session| {
+            (n + 1, longest.max(session.tokens().len()))
+        });
+        if must_move || (n_joining > 0 && (n_joining > n_free || longest >= capacity)) {
+            return self.move_caches(decoding, plan);
+        }
+        for session in &mut decoding[..n_sharing] {
+            self.seat(session)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a session its own context, if it has a seat. It is the only one.
+    ///
+    /// # Errors
+    /// [`EngineError::Backend`] if there is not enough memory; the session is empty then.
+    pub(super) fn move_to_own_context(&mut self, session: &mut Self) -> Result<(), EngineError> {
+        let moved = match session.seat {
+            Some(_) => self.move_caches(&mut [session], None),
+            None => Ok(()),
+        };
+        self.shared.joint = None;
+        moved
+    }
+
+    /// Moves the cache of a session into a free seat of the joint context.
+    fn seat(&mut self, session: &mut Self) -> Result<(), EngineError> {
+        let Some(joint) = self
+            .shared
+            .joint
+            .as_mut()
+            .filter(|_| session.seat.is_none())
+        else {
+            return Ok(());
+        };
+        let Some(state) = session
+            .context
+            .as_ref()
+            .and_then(|context| context.state(0))
+        else {
+            self.shared.is_apart = true;
+            return Ok(());
+        };
+        session.context = None;
+        session.seat = joint.take_seat(&state);
+        match session.seat {
+            Some(_) => Ok(()),
+            None => {
+                self.shared.is_apart = true;
+                session.restore_own(&state)
+            }
+        }
+    }
+
+    /// Creates another joint context as in `plan`, or none, for the first of `sessions`, and gives the
+    /// others with a seat their own contexts.
+    fn move_caches(
+        &mut self,
+        sessions: &mut [&mut Self],
+        plan: Option<Plan>,
+    ) -> Result<(), EngineError> {
+        let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
+        let mut moved = Vec::new();
+        for (index, session) in sessions.iter_mut().enumerate() {
+            let state = match (session.seat.take(), &mut self.shared.joint) {
+                (Some(seat), Some(joint)) => {
+                    let state = joint.leave(seat);
+                    // It has no other cache.
+                    Some(state.ok_or_else(|| failed(MOVING, "not enough memory"))?)
+                }
+                _ if index < n_sharing => {
+                    let state = session
+                        .context
+                        .as_ref()
+                        .and_then(|context| context.state(0));
+                    self.shared.is_apart |= state.is_none();
+                    state
+                }
+                _ => None,
+            };
+            if let Some(state) = state {
+                session.context = None;
+                moved.push((index, state));
+            }
+        }
+        self.shared.joint = None;
+        if let Some(plan) = plan.filter(|_| !self.shared.is_apart) {
+            self.shared.joint = self.new_joint(plan);
+        }
+        for (index, state) in moved {
+            let session = &mut *sessions[index];
+            let joint = self.shared.joint.as_mut().filter(|_| index < n_sharing);
+            session.seat = joint.and_then(|joint| joint.take_seat(&state));
+            if session.seat.is_none() {
+                self.shared.is_apart |= index < n_sharing;
+                session.restore_own(&state)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn new_joint(&mut self, plan: Plan) -> Option<Joint> {
+        let params = self.config.context(plan.n_seats, plan.capacity);
+        let context = Context::new(self.model.clone(), self.threads.clone(), params);
+        if context.is_none() {
+            self.shared.is_apart = true;
+            warn("responses do not share steps");
+        }
+        Some(Joint::new(context?, plan.n_seats))
+    }
+
+    /// Creates an own context with the contents `state`.
+    fn restore_own(&mut self, state: &[u8]) -> Result<(), EngineError> {
+        self.make_context(self.tokens().len() + 1)?;
+        let is_whole = self
+            .context
+            .as_mut()
+            .is_some_and(|context| context.set_state(0, state));
+        if !is_whole {
+            self.release();
+            return Err(failed(MOVING, "its contents were lost"));
+        }
+        Ok(())
+    }
+}
+
+/// What fails if a cache is lost.
+const MOVING: &str = "moving a KV cache";
