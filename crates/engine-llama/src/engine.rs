@@ -29,6 +29,8 @@ const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
 #[derive(Debug, Clone)]
 pub struct LlamaEngine {
     n_threads: usize,
+    /// `None` if the device decides.
+    min_sharing: Option<usize>,
 }
 
 impl LlamaEngine {
@@ -36,6 +38,7 @@ impl LlamaEngine {
     pub fn new() -> Self {
         Self {
             n_threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            min_sharing: None,
         }
     }
 
@@ -44,6 +47,14 @@ impl LlamaEngine {
     #[must_use]
     pub fn with_threads(mut self, n_threads: usize) -> Self {
         self.n_threads = n_threads.max(1);
+        self
+    }
+
+    /// Sets how many responses must decode at the same time to share steps; `usize::MAX` if none do.
+    /// The default is the number from which on it pays on the device.
+    #[must_use]
+    pub fn with_min_sharing(mut self, n_responses: usize) -> Self {
+        self.min_sharing = Some(n_responses);
         self
     }
 }
@@ -108,7 +119,10 @@ impl Engine for LlamaEngine {
         }
         let template = text::chat_template(&files, model.vocab())?;
         let draft = draft::load(&model, &threads, limits, control)?;
-        let config = CacheConfig::new(&files, &model, has_gpu, limits);
+        let mut config = CacheConfig::new(&files, &model, has_gpu, limits);
+        if let Some(n) = self.min_sharing.filter(|_| model.attends_to_all()) {
+            config.min_sharing = n;
+        }
         let info = ModelInfo {
             name: files.name(),
             architecture: files.facts.architecture.clone(),

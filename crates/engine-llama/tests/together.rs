@@ -21,12 +21,18 @@ fn model(parked_bytes: u64) -> Model {
 }
 
 fn model_at(path: &Path, parked_bytes: u64) -> Model {
+    model_sharing(path, parked_bytes, usize::MAX)
+}
+
+/// Loads a model of which `min_sharing` responses and more share steps.
+fn model_sharing(path: &Path, parked_bytes: u64, min_sharing: usize) -> Model {
     let limits = Limits {
         context_length: CONTEXT,
         parked_bytes,
         ..Limits::default()
     };
     let engine = LlamaEngine::new().with_threads(1);
+    let engine = engine.with_min_sharing(min_sharing);
     load(&engine, path, &limits).expect("the model loads")
 }
 
@@ -181,6 +187,89 @@ fn a_response_starts_from_a_copy_of_a_running_one_if_it_shares_enough() {
         assert_eq!(stats.cached_tokens, n_cached);
         in_turns(&mut *model, &[running]);
     }
+}
+
+/// Responses of several lengths that begin and end at different times share steps. Each is the one that it
+/// is alone, and its conversation continues at its end.
+#[test]
+fn shared_steps_change_no_token() {
+    let path = model_path("llama-f16");
+    let mut alone = model(0);
+    let mut together = model_sharing(&path, 256 << 20, 2);
+    let mut prompts: Vec<Vec<u32>> = (0..5).map(|n| words(40 + 30 * n, 300 * n as u32)).collect();
+    for turn in 0..2 {
+        let requests: Vec<(Vec<u32>, GenerationParams)> = (1..)
+            .zip(&prompts)
+            .map(|(id, prompt)| (prompt.clone(), greedy(id, 10 + 15 * id as usize)))
+            .collect();
+        let ids: Vec<ResponseId> = requests
+            .iter()
+            .map(|(prompt, params)| begin(&mut *together, prompt, params))
+            .collect();
+        let ended = in_turns(&mut *together, &ids);
+        for (((request, params), prompt), (tokens, stats)) in
+            requests.iter().zip(&mut prompts).zip(ended)
+        {
+            let id = begin(&mut *alone, request, params);
+            let (expected, _) = in_turns(&mut *alone, &[id]).remove(0);
+            assert_eq!(tokens, expected, "turn {turn}");
+            if turn > 0 {
+                assert_eq!(stats.cached_tokens, request.len() - 11);
+            }
+            prompt.extend(tokens);
+            prompt.extend(words(10, 40 + turn));
+        }
+    }
+}
+
+/// A response stops within one turn, also while others share its steps, and the others go on.
+#[test]
+fn a_response_is_stopped_beside_others_that_share_its_steps() {
+    let path = model_path("llama-f16");
+    let mut alone = model(0);
+    let id = begin(&mut *alone, &words(60, 1), &greedy(1, 60));
+    let (expected, _) = in_turns(&mut *alone, &[id]).remove(0);
+    let mut model = model_sharing(&path, 0, 2);
+    let one = model.memory().kv_cache_bytes;
+    let control = JobControl::new();
+    let running = begin(&mut *model, &words(60, 1), &greedy(1, 60));
+    let stopped = begin_with(&mut *model, &words(90, 500), &greedy(2, 60), &control);
+    let mut recorder = Recorder::default();
+    for turn in 0..20 {
+        assert_eq!(model.step(running, &mut recorder), Ok(None));
+        if turn == 15 {
+            control.cancel();
+        }
+        let end = model.step(stopped, &mut Recorder::default());
+        assert_eq!(end.map(|end| end.is_some()), Ok(turn == 15), "turn {turn}");
+        if turn == 15 {
+            break;
+        }
+    }
+    let (rest, _) = in_turns(&mut *model, &[running]).remove(0);
+    assert_eq!([recorder.tokens, rest].concat(), expected);
+    assert_eq!(model.memory().kv_cache_bytes, one);
+}
+
+/// A request with a seed is answered the same beside others as alone.
+#[test]
+fn a_response_with_a_seed_is_the_same_beside_others() {
+    let path = model_path("llama-f16");
+    let seeded = GenerationParams {
+        sampling: SamplingParams {
+            seed: Some(5),
+            temperature: 1.0,
+            ..SamplingParams::default()
+        },
+        ..greedy(9, 50)
+    };
+    let mut alone = model(0);
+    let id = begin(&mut *alone, &words(70, 7), &seeded);
+    let (expected, _) = in_turns(&mut *alone, &[id]).remove(0);
+    let mut model = model_sharing(&path, 0, 2);
+    let mut ids = vec![begin(&mut *model, &words(70, 7), &seeded)];
+    ids.extend([1, 2].map(|id| begin(&mut *model, &words(50, id as u32), &greedy(id, 60))));
+    assert_eq!(in_turns(&mut *model, &ids)[0].0, expected);
 }
 
 #[test]
