@@ -11,7 +11,7 @@ and the table shows the median round.
 
 Both get the same token ids, threads and number of tokens over `/v1/completions`, and stream. Every
 prompt begins with other tokens, so no server finds it in its KV cache. Tokens that end a text are
-excluded, and a seed turns speculative decoding off. With one client:
+excluded. With one client, who sends a seed, which turns speculative decoding off:
 
 - first token: from the request to the first event with text
 - rate: tokens per second between the first event with text and the last one
@@ -19,6 +19,8 @@ excluded, and a seed turns speculative decoding off. With one client:
   token. It is the cost of HTTP, JSON and processes.
 
 With several clients, each sends its requests one after the other: throughput is all tokens per second.
+They send no seed, with which transom generates one response at a time. The model has random weights, so
+at temperature 1 its tokens are random, and no draft is right.
 """
 
 import argparse
@@ -43,6 +45,9 @@ STARTUP_SECONDS = 120
 # What the results are compared with: the least ratio, where more is better in transom.
 LIMITS = {"first token": 1 / 1.1, "rate": 0.97, "throughput": 1.0}
 MAX_OVERHEAD_MS = 0.2
+# Sampling of one client, and of several.
+SEEDED = {"temperature": 0, "seed": 1}
+RANDOM = {"temperature": 1}
 
 
 class Server:
@@ -88,18 +93,16 @@ class Server:
             sys.exit(f"{self.name}: /tokenize: {body}")
         return json.loads(body)["tokens"]
 
-    def complete(self, connection, args, prompt):
+    def complete(self, connection, args, prompt, sampling):
         """Streams a completion; returns its times and counts."""
         body = {
             "model": self.model,
             "prompt": prompt,
             "max_tokens": args.generate_tokens,
-            "temperature": 0,
-            "seed": 1,
             "logit_bias": {str(token): -100 for token in args.end_tokens},
             "stream": True,
             "stream_options": {"include_usage": True},
-        }
+        } | sampling
         began = time.perf_counter()
         connection.request(
             "POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"}
@@ -143,7 +146,8 @@ class Server:
         def client():
             connection = self.connect()
             for _ in range(args.requests):
-                counts.append(self.complete(connection, args, args.prompts())["tokens"])
+                done = self.complete(connection, args, args.prompts(), RANDOM)
+                counts.append(done["tokens"])
             connection.close()
 
         clients = [threading.Thread(target=client) for _ in range(n_clients)]
@@ -210,7 +214,7 @@ def spread(values):
 
 def measure(args, server):
     connection = server.connect()
-    runs = [server.complete(connection, args, args.prompts()) for _ in range(args.runs)]
+    runs = [server.complete(connection, args, args.prompts(), SEEDED) for _ in range(args.runs)]
     connection.close()
     result = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     for n_clients in args.clients:
@@ -238,7 +242,7 @@ def compare(args):
             for server in servers:
                 # Loads the model, and warms up.
                 connection = server.connect()
-                server.complete(connection, args, prompts())
+                server.complete(connection, args, prompts(), SEEDED)
                 connection.close()
             rounds = []
             for number in range(args.rounds):

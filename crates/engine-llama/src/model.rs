@@ -8,7 +8,7 @@ use transom_engine::generation::{self, Generation, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatPrompt, ChatTemplate, Constraints, EngineError, FillIn, FinishReason,
-    GenerationParams, JobControl, LoadedModel, MemoryUse, Message, ModelInfo, OnDrop,
+    GenerationParams, JobControl, LoadedModel, MemoryUse, Message, ModelInfo, NextStep, OnDrop,
     OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, ResponseId, Responses,
     Role, Sampler, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenInput,
     TokenPiece, TokenSink, Trim, fill_in,
@@ -259,8 +259,14 @@ impl LoadedModel for LlamaModel {
         Ok(Some((reason, stats)))
     }
 
-    fn is_waiting(&self, id: ResponseId) -> bool {
-        self.responses.get(id).is_some_and(Generation::is_waiting)
+    fn next_step(&self, id: ResponseId) -> NextStep {
+        match self.responses.get(id) {
+            Some(response) if response.is_waiting() => NextStep::Wait,
+            Some(response) if self.session.has_computed(response.decoder().session()) => {
+                NextStep::Take
+            }
+            _ => NextStep::Compute,
+        }
     }
 
     fn trim(&mut self, trim: Trim) -> u64 {

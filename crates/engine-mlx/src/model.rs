@@ -10,7 +10,7 @@ use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError,
     FillIn, FillInTokens, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse,
-    ModelInfo, OnDrop, OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt,
+    ModelInfo, NextStep, OnDrop, OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt,
     ResponseId, Responses, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenInput,
     TokenPiece, TokenSink, Tokenizer, Trim, embedding, fill_in,
 };
@@ -264,9 +264,11 @@ impl LoadedModel for MlxModel {
         Ok(Some((reason, stats)))
     }
 
-    fn is_waiting(&self, id: ResponseId) -> bool {
-        let response = self.responses.get(id);
-        response.is_some_and(|response| response.generation.is_waiting())
+    fn next_step(&self, id: ResponseId) -> NextStep {
+        match self.responses.get(id) {
+            Some(response) if response.generation.is_waiting() => NextStep::Wait,
+            _ => NextStep::Compute,
+        }
     }
 
     fn embed(

@@ -163,7 +163,7 @@ pub trait LoadedModel {
     ///
     /// While responses are in progress, only [`LoadedModel::info`], [`LoadedModel::prepare`],
     /// [`LoadedModel::count_tokens`], [`LoadedModel::memory`], the restoring of a saved conversation,
-    /// this method, [`LoadedModel::step`] and [`LoadedModel::is_waiting`] may be called. Dropping the model
+    /// this method, [`LoadedModel::step`] and [`LoadedModel::next_step`] may be called. Dropping the model
     /// ends all of them.
     ///
     /// # Errors
@@ -193,10 +193,9 @@ pub trait LoadedModel {
         Err(EngineError::backend("generating", reason))
     }
 
-    /// Returns true if a response has nothing to compute until its constraint is compiled. Its next
-    /// step waits for that, for a moment, so the others come first.
-    fn is_waiting(&self, _: ResponseId) -> bool {
-        false
+    /// Returns what the next step of a response has to do.
+    fn next_step(&self, _: ResponseId) -> NextStep {
+        NextStep::Compute
     }
 
     /// Embeds each input, in order, and reports to `sink` on the calling thread. A job that was
@@ -224,6 +223,17 @@ pub trait LoadedModel {
     fn savable_cache(&mut self) -> Option<&mut dyn SavableCache> {
         None
     }
+}
+
+/// What the next step of a response has to do, in the order in which responses have their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NextStep {
+    /// To take the token that a step of another response has computed, which is done at once.
+    Take,
+    /// To compute.
+    Compute,
+    /// Nothing until its constraint is compiled, for which it waits for a moment.
+    Wait,
 }
 
 /// What a loaded model releases.

@@ -49,7 +49,7 @@ pub use constraint::{
     TokenText,
 };
 pub use contract::{
-    Engine, Limits, LoadProgress, LoadedModel, MemoryUse, ModelSource, TokenSink, Trim,
+    Engine, Limits, LoadProgress, LoadedModel, MemoryUse, ModelSource, NextStep, TokenSink, Trim,
 };
 pub use embedding::{EmbedInput, Embedding};
 pub use error::{EngineError, UnsupportedFeature};

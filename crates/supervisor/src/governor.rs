@@ -106,7 +106,8 @@ impl Default for Tuning {
             memory_budget_bytes: None,
             queue_limit: 16,
             client_queue_limit: 8,
-            parallel_requests: 4,
+            // Those of eight programs, and one of a person.
+            parallel_requests: 9,
             // Longer than the longest quiet time, so that a request can outlast heat.
             max_blocked_time: Duration::from_secs(90),
             finish_timeout: Duration::from_secs(20),

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use transom_engine::{JobControl, ResponseId};
+use transom_engine::{JobControl, NextStep, ResponseId};
 
 use crate::wire::JobId;
 
@@ -34,18 +34,19 @@ impl Turns {
         self.responses.push((response, time));
     }
 
-    /// Returns the response to continue: a stopped one, which ends at once, or the one with the least
-    /// time so far. One that only waits, as `is_waiting` tells, comes after all others, and does not
-    /// make up for their turns later.
-    pub(super) fn next(&mut self, is_waiting: impl Fn(ResponseId) -> bool) -> Option<Response> {
+    /// Returns the response to continue: a stopped one, which ends at once, or one in the order of
+    /// [`NextStep`], and among equal ones that with the least time so far. So the token of all responses
+    /// that share steps is known before the next one is computed. One that only waits does not make up
+    /// for the turns of others later.
+    pub(super) fn next(&mut self, next_step: impl Fn(ResponseId) -> NextStep) -> Option<Response> {
         let order = |(response, time): &(Response, Duration)| {
             let is_running = response.control.stop_reason().is_none();
-            (is_running, is_running && is_waiting(response.id), *time)
+            (is_running.then(|| next_step(response.id)), *time)
         };
         let all = self.responses.iter().map(|entry| (order(entry), &entry.0));
-        let ((is_running, _, least), next) = all.min_by_key(|(order, _)| *order)?;
+        let ((step, least), next) = all.min_by_key(|(order, _)| *order)?;
         let next = next.clone();
-        if is_running {
+        if matches!(step, Some(NextStep::Compute | NextStep::Wait)) {
             // Only those that wait have had less.
             let times = self.responses.iter_mut().map(|(_, time)| time);
             times.for_each(|time| *time = least.max(*time));
@@ -73,6 +74,8 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use transom_engine::Responses;
 
     use super::*;
@@ -99,15 +102,27 @@ mod tests {
 
     /// Takes the next turn, whose step takes `milliseconds(job)`.
     fn take(turns: &mut Turns, milliseconds: impl Fn(u64) -> u64) -> u64 {
-        take_unless(turns, &[], milliseconds)
+        take_if(turns, |_| NextStep::Compute, milliseconds)
     }
 
     /// Takes the next turn while these jobs wait.
     fn take_unless(turns: &mut Turns, waiting: &[u64], milliseconds: impl Fn(u64) -> u64) -> u64 {
+        let next_step = |job| match waiting.contains(&job) {
+            true => NextStep::Wait,
+            false => NextStep::Compute,
+        };
+        take_if(turns, next_step, milliseconds)
+    }
+
+    fn take_if(
+        turns: &mut Turns,
+        next_step: impl Fn(u64) -> NextStep,
+        milliseconds: impl Fn(u64) -> u64,
+    ) -> u64 {
         let all = turns.responses.iter();
-        let waiting = all.filter(|(response, _)| waiting.contains(&response.job.0));
-        let waiting: Vec<ResponseId> = waiting.map(|(response, _)| response.id).collect();
-        let next = turns.next(|id| waiting.contains(&id));
+        let steps = all.map(|(response, _)| (response.id, next_step(response.job.0)));
+        let steps: HashMap<ResponseId, NextStep> = steps.collect();
+        let next = turns.next(|id| steps[&id]);
         let job = next.expect("there is a response").job;
         turns.record(job, Duration::from_millis(milliseconds(job.0)));
         job.0
@@ -137,6 +152,40 @@ mod tests {
         assert_eq!(parts, 4, "{jobs:?}");
         let is_stalled = |two: &[u64]| two == [2, 2];
         assert!(!jobs.windows(2).any(is_stalled), "{jobs:?}");
+    }
+
+    /// Each computing step is for all, and each response computes as often as the others. A prompt that is
+    /// read meanwhile gets its share of the time, not what the shared steps save.
+    #[test]
+    fn all_responses_take_their_token_before_the_next_shared_step() {
+        let mut turns = turns(&[1, 2, 3]);
+        let mut has_token = [false; 4];
+        let mut computed = Vec::new();
+        for turn in 0..120 {
+            if turn == 30 {
+                turns.add(response(0));
+            }
+            let known = has_token;
+            let next_step = |job| match known[job as usize] {
+                true => NextStep::Take,
+                false => NextStep::Compute,
+            };
+            let took = |job| if known[job as usize] { 0 } else { 20 };
+            let job = take_if(&mut turns, next_step, took);
+            if known[job as usize] {
+                has_token[job as usize] = false;
+                continue;
+            }
+            computed.push(job);
+            if job > 0 {
+                assert_eq!(known, [false; 4], "a token is not taken");
+                has_token = [0, 1, 2, 3].map(|other| other > 0 && other != job);
+            }
+        }
+        assert_eq!(computed[..6], [1, 2, 3, 1, 2, 3]);
+        let rest = &computed[10..];
+        let parts = rest.iter().filter(|job| **job == 0).count();
+        assert!(parts.abs_diff(rest.len() / 4) <= 1, "{computed:?}");
     }
 
     #[test]

@@ -109,6 +109,12 @@ impl Joint {
         }
     }
 
+    /// Returns true if a step of another session has computed the announced token of a seat.
+    pub(super) fn has_computed(&self, seat: usize) -> bool {
+        let seat = self.seats[seat].as_ref();
+        seat.is_some_and(|seat| seat.announced.is_some() && seat.logits.is_some())
+    }
+
     /// Processes `tokens`, which follow `n_before` others; the last `n_logits` return logits. If it is
     /// the announced token alone, it takes what was computed, or computes the announced tokens of all.
     ///

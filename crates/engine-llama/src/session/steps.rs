@@ -78,6 +78,13 @@ impl Session {
         }
     }
 
+    /// Returns true if the step of another session has computed the token that `sibling` announced.
+    pub(crate) fn has_computed(&self, sibling: &Self) -> bool {
+        let joint = self.shared.joint.as_ref();
+        let at_seat = sibling.seat.zip(joint);
+        at_seat.is_some_and(|(seat, joint)| joint.has_computed(seat))
+    }
+
     /// Returns true while the session shares steps with others.
     pub(crate) fn shares_steps(&self) -> bool {
         self.seat.is_some()

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use transom_engine::{
-    EmbedInput, Embedding, EngineError, FinishReason, JobControl, LoadedModel, Prompt, ResponseId,
-    Stats, TokenEvent, TokenInput,
+    EmbedInput, Embedding, EngineError, FinishReason, JobControl, LoadedModel, NextStep, Prompt,
+    ResponseId, Stats, TokenEvent, TokenInput,
 };
 
 use super::{EngineThread, catch_panic};
@@ -79,8 +79,8 @@ impl EngineThread<'_> {
     pub(super) fn step(&mut self) {
         let shared = self.shared;
         let model = self.model.as_ref();
-        let is_waiting = |id| model.is_some_and(|model| model.is_waiting(id));
-        let Some(Response { job, id, .. }) = self.turns.next(is_waiting) else {
+        let next_step = |id| model.map_or(NextStep::Compute, |model| model.next_step(id));
+        let Some(Response { job, id, .. }) = self.turns.next(next_step) else {
             return;
         };
         let began = Instant::now();
@@ -97,7 +97,7 @@ impl EngineThread<'_> {
         self.turns.remove(job);
         self.end_job(job, result);
         if let Some(error) = self.broken.clone() {
-            while let Some(Response { job, .. }) = self.turns.next(|_| false) {
+            while let Some(Response { job, .. }) = self.turns.next(|_| NextStep::Compute) {
                 self.turns.remove(job);
                 self.end_job(job, Err(error.clone()));
             }
