@@ -240,7 +240,8 @@ fn n_bytes(message: &Message) -> usize {
 
 /// Returns `path` with the instructions of each message's route before its text, if its request had all
 /// earlier messages. `route` is that of the message at `question`; those of earlier messages are in the
-/// statistics of their responses.
+/// statistics of their responses. A change of a route in the settings is for these too, so the next request
+/// reads them once more.
 fn with_instructions(
     path: &[Message],
     question: usize,
@@ -250,7 +251,7 @@ fn with_instructions(
     for at in 0..=question {
         let route = match path.get(at + 1) {
             _ if at == question => route,
-            Some(response) => previous_route(response),
+            Some(response) => routes.or_chat(previous_route(response)),
             None => Route::Chat,
         };
         let instructions = &routes.settings(route).instructions;

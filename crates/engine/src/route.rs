@@ -150,7 +150,7 @@ mod tests {
             assert_eq!(Route::named(route.name()), Some(route));
             let name = serde_json::to_value(route).unwrap();
             assert_eq!(name, route.name());
-            assert!(settings.reserve_context.is_none_or(|share| share < 0.5));
+            assert!(settings.reserve_context.is_none_or(|share| share <= 0.25));
             // Authors recommend a temperature for reasoning.
             assert!(settings.temperature.is_none() || settings.thinking == Some(false));
         }

@@ -176,7 +176,7 @@ pub struct RouteChanges {
     pub temperature: Option<f32>,
     /// Whether models that can reason do so.
     pub thinking: Option<RouteThinking>,
-    /// The share of the context that is kept free for the response; 0 to 0.5.
+    /// The share of the context that is kept free for the response; 0 to 0.25.
     pub reserve: Option<f32>,
     /// The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
     /// where 1 stands for all of them.

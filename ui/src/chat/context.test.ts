@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { AnswerStats, MessageView, Overflow } from "../ipc";
+import type { AnswerStats, MessageView, Overflow, Route } from "../ipc";
 import { contextUse, estimatedTokens, historyOf, isWorthShowing, leftOut } from "./context";
 
 const stats: AnswerStats = {
@@ -18,8 +18,12 @@ function headsOf(messages: MessageView[]) {
   return messages.map(({ id, speaker, text }) => ({ id, speaker, n_chars: text.length }));
 }
 
-function history(messages: MessageView[], systemPrompt = "", overflow: Overflow = "drop_oldest") {
-  return historyOf(headsOf(messages), (id) => messages.find((one) => one.id === id), systemPrompt, overflow);
+function history(
+  messages: MessageView[], systemPrompt = "", overflow: Overflow = "drop_oldest", partial: Route = "translate",
+) {
+  const view = (id: number) => messages.find((one) => one.id === id);
+  const share = (route: Route) => (route === partial ? 0.5 : 1);
+  return historyOf(headsOf(messages), view, systemPrompt, overflow, share);
 }
 
 describe("the estimate of tokens", () => {
@@ -50,6 +54,7 @@ describe("the estimate of tokens", () => {
     const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }), alone];
     // 500 before it, and 20 and 10 estimated.
     expect(history(path)).toBe(530);
+    expect(history(path, "", "drop_oldest", "code")).toBe(500);
   });
 
   it("counts all attachments of a message", () => {

@@ -10,16 +10,8 @@ const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
 const RESERVED_TOKENS = 1024;
 
-/** Routes whose requests contain little or nothing but their own message, so their counts say nothing of the rest. */
-const WITHOUT_HISTORY: readonly Route[] = ["summarize", "rewrite", "translate", "question", "extract"];
-
-/**
- * Returns true if the request of a message with this route contains the messages before it. `share`
- * is the user's share of the context for them, where 1 stands for all of them.
- */
-export function hasHistory(route: Route, share: number | null = null): boolean {
-  return share === null ? !WITHOUT_HISTORY.includes(route) : share >= 1;
-}
+/** The share of the context that earlier messages may take in requests of a route; 1 for all of them. */
+export type HistoryShare = (route: Route) => number;
 
 /** Characters of Chinese, Japanese and Korean, of which each is about one token. */
 const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]/g;
@@ -67,7 +59,7 @@ export function summaryOf(summaries: readonly SummaryView[], heads: readonly Mes
 /** Returns the tokens of a path and its system prompt, without messages that were left out. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
-  overflow: Overflow,
+  overflow: Overflow, share: HistoryShare,
 ): number {
   let tokens = 0;
   for (const { id, n_chars } of heads.toReversed()) {
@@ -77,7 +69,8 @@ export function historyOf(
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    if (!stats || !hasHistory(stats.route) ||
+    // The counts of a request without all messages say nothing of the rest.
+    if (!stats || share(stats.route) < 1 ||
       (overflow === "stop" && stats.dropped_messages > 0)) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;

@@ -6,8 +6,12 @@ import { composer } from "../state/composer.svelte";
 import { messageRoute } from "../state/route.svelte";
 import { transcript } from "../state/transcript.svelte";
 import {
-  attachedTokens, contextUse, type ContextUse, estimatedTokens, hasHistory, historyOf, isWorthShowing,
+  attachedTokens, contextUse, type ContextUse, type HistoryShare, estimatedTokens, historyOf, isWorthShowing,
 } from "./context";
+
+/** That of the user, else the built-in one. */
+const historyShare: HistoryShare = (route) =>
+  app.settings?.routes[route]?.history ?? app.about?.routes.find(([name]) => name === route)?.[1].history ?? 1;
 
 export class Meter {
   #fits = new ModelFits();
@@ -35,10 +39,10 @@ export class Meter {
   /** Null while the limit is not known, and in an empty chat. */
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
-    const share = app.settings?.routes[messageRoute.shown]?.history ?? null;
-    const history = !hasHistory(messageRoute.shown, share) ? 0
-      : historyOf(transcript.heads, (id) => transcript.views.get(id), this.#choices?.system_prompt ?? "",
-        this.#overflow);
+    const all = historyOf(transcript.heads, (id) => transcript.views.get(id), this.#choices?.system_prompt ?? "",
+      this.#overflow, historyShare);
+    const share = historyShare(messageRoute.shown);
+    const history = share < 1 ? Math.min(all, Math.floor(share * this.limit)) : all;
     return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null, this.#overflow);
   });
 

@@ -1103,7 +1103,7 @@ instructions: string | null,
 temperature: number | null,
 /** Whether models that can reason do so. */
 thinking: RouteThinking | null,
-/** The share of the context that is kept free for the response; 0 to 0.5. */
+/** The share of the context that is kept free for the response; 0 to 0.25. */
 reserve: number | null,
 /** The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
  * where 1 stands for all of them. */

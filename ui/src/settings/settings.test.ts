@@ -236,6 +236,9 @@ describe("the general pane", () => {
     await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { temperature: 0.5 } } }));
     await slide(/^Earlier messages/, "25");
     await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { history: 0.25 } } }));
+    // The built-in value is no change.
+    await slide(/^Earlier messages/, "0");
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { history: null } } }));
     await fireEvent.change(screen.getByLabelText("Reasoning"), { target: { value: "model" } });
     await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { thinking: "model" } } }));
     const instructions = screen.getByLabelText<HTMLTextAreaElement>("Instructions");
@@ -251,6 +254,7 @@ describe("the general pane", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Reset Translate" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: null } }));
     await waitFor(() => expect(screen.queryByRole("button", { name: "Reset Translate" })).toBeNull());
+    expect(document.activeElement).toBe(screen.getByRole("button", { name: /^Translate/ }));
     await fireEvent.click(screen.getByRole("switch", { name: "Adapt to the task" }));
     await waitFor(() => expect(screen.queryByRole("button", { name: /^Translate/ })).toBeNull());
   });

@@ -38,7 +38,7 @@ export class MessageRoute {
     }
     const said = routeOf(text.trim());
     if (said) {
-      this.shown = said;
+      this.shown = app.settings?.routes[said]?.is_off ? "chat" : said;
       return;
     }
     // A saved prompt is sent with its text.

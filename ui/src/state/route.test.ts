@@ -56,6 +56,14 @@ describe("the route of a message", () => {
     expect(route.shown).toBe("translate");
   });
 
+  it("is no route that the user turned off", () => {
+    app.settings!.routes.translate = {
+      is_off: true, instructions: null, temperature: null, thinking: null, reserve: null, history: null,
+    };
+    route.update(null, "/translate this", []);
+    expect(route.shown).toBe("chat");
+  });
+
   it("is what a command or a built-in prompt says, at once", () => {
     route.update(null, "/summarise this", []);
     expect(route.shown).toBe("summarize");

@@ -46,9 +46,15 @@ impl Routes {
 fn changed(built_in: &RouteSettings, changes: &RouteChanges) -> RouteSettings {
     let changes = changes.clone();
     let built_in = built_in.clone();
+    // The built-in temperatures are for responses without reasoning.
+    let may_reason = matches!(
+        changes.thinking,
+        Some(RouteThinking::On | RouteThinking::Model)
+    );
+    let temperature = built_in.temperature.filter(|_| !may_reason);
     RouteSettings {
         instructions: changes.instructions.unwrap_or(built_in.instructions),
-        temperature: changes.temperature.or(built_in.temperature),
+        temperature: changes.temperature.or(temperature),
         thinking: match changes.thinking {
             None => built_in.thinking,
             Some(RouteThinking::On) => Some(true),
@@ -96,14 +102,14 @@ mod tests {
         let changes = RouteChanges {
             temperature: Some(0.9),
             thinking: Some(RouteThinking::Model),
-            reserve: Some(0.5),
+            reserve: Some(0.25),
             history: Some(1.0),
             ..RouteChanges::default()
         };
         let expected = RouteSettings {
             temperature: Some(0.9),
             thinking: None,
-            reserve_context: Some(0.5),
+            reserve_context: Some(0.25),
             reserve_text: None,
             history: None,
             ..Route::Translate.settings().clone()
@@ -111,6 +117,22 @@ mod tests {
         let routes = one("translate", changes);
         assert_eq!(*routes.settings(Route::Translate), expected);
         assert_eq!(routes.settings(Route::Rewrite), Route::Rewrite.settings());
+    }
+
+    #[test]
+    fn the_built_in_temperature_is_not_for_a_model_that_may_reason() {
+        for (thinking, expected) in [
+            (RouteThinking::On, None),
+            (RouteThinking::Model, None),
+            (RouteThinking::Off, Route::Translate.settings().temperature),
+        ] {
+            let changes = RouteChanges {
+                thinking: Some(thinking),
+                ..RouteChanges::default()
+            };
+            let routes = one("translate", changes);
+            assert_eq!(routes.settings(Route::Translate).temperature, expected);
+        }
     }
 
     #[test]

@@ -167,7 +167,7 @@ fn parts(text: &str) -> Vec<(&str, &str)> {
 
 /// Returns true if the words of a message on this route are, or contain, the text to work on. Words that ask
 /// for the route themselves, such as "into German" or the text of a saved prompt, do not; neither does a
-/// question. Only a text that is too long for a request is one whatever its words are.
+/// question, or a message that only keeps the route of the one before it. Only a text that is too long for a request is one whatever its words are.
 pub(super) fn is_worked_on(words: &str, route: Route) -> bool {
     let is_request = |text: &str| scores(text, SelectionKind::None, true).of(route) > 0;
     let is_long = |text: &str| text.chars().nth(MAX_CHARS).is_some();
@@ -175,7 +175,8 @@ pub(super) fn is_worked_on(words: &str, route: Route) -> bool {
     if route == Route::Question || words.trim().is_empty() {
         return false;
     }
-    !is_request(words) || parts(words).iter().any(|(_, rest)| is_text(rest))
+    let follows_up = route.settings().is_sticky;
+    (!is_request(words) && !follows_up) || parts(words).iter().any(|(_, rest)| is_text(rest))
 }
 
 /// Returns true if a message speaks of the earlier ones, as in "your last answer". Only its request counts,

@@ -89,7 +89,8 @@ const ROUTE: Kind = Group(&[
     ("instructions", PROSE),
     ("temperature", Number(0.0, 2.0)),
     ("thinking", OneOf(&["on", "off", "model"])),
-    ("reserve", Number(0.0, 0.5)),
+    // The engine reserves no more than a quarter.
+    ("reserve", Number(0.0, 0.25)),
     ("history", Number(0.0, 1.0)),
 ]);
 
