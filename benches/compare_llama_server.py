@@ -10,8 +10,8 @@ measured in turn, so a machine that slows down or is busy affects both equally. 
 and the table shows the median round.
 
 Both get the same token ids, threads and number of tokens over `/v1/completions`, and stream. Every
-prompt begins with other tokens, so no server finds it in its KV cache. Tokens that end a text are
-excluded. With one client, who sends a seed, which turns speculative decoding off:
+prompt begins with other tokens, so no server finds it in its KV cache. A bias excludes tokens that end
+a text or are no words. With one client, who sends a seed, which turns speculative decoding off:
 
 - first token: from the request to the first event with text
 - rate: tokens per second between the first event with text and the last one
@@ -20,7 +20,7 @@ excluded. With one client, who sends a seed, which turns speculative decoding of
 
 With several clients, each sends its requests one after the other: throughput is all tokens per second.
 They send no seed, with which transom generates one response at a time. The model has random weights, so
-at temperature 1 its tokens are random, and no draft is right.
+at temperature 1 its words are random, and few drafts are right.
 """
 
 import argparse
@@ -93,16 +93,17 @@ class Server:
             sys.exit(f"{self.name}: /tokenize: {body}")
         return json.loads(body)["tokens"]
 
-    def complete(self, connection, args, prompt, sampling):
+    def complete(self, args, prompt, sampling):
         """Streams a completion; returns its times and counts."""
         body = {
             "model": self.model,
             "prompt": prompt,
             "max_tokens": args.generate_tokens,
-            "logit_bias": {str(token): -100 for token in args.end_tokens},
+            "logit_bias": args.logit_bias,
             "stream": True,
             "stream_options": {"include_usage": True},
         } | sampling
+        connection = self.connect()
         began = time.perf_counter()
         connection.request(
             "POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"}
@@ -123,6 +124,7 @@ class Server:
             usage = event.get("usage") or usage
             if event["choices"] and event["choices"][0]["text"]:
                 first, last = first or now, now
+        connection.close()
         n_tokens = usage["completion_tokens"]
         if n_tokens != args.generate_tokens:
             sys.exit(f"{self.name} generated {n_tokens} of {args.generate_tokens} tokens")
@@ -144,11 +146,8 @@ class Server:
         counts = []
 
         def client():
-            connection = self.connect()
             for _ in range(args.requests):
-                done = self.complete(connection, args, args.prompts(), RANDOM)
-                counts.append(done["tokens"])
-            connection.close()
+                counts.append(self.complete(args, args.prompts(), RANDOM)["tokens"])
 
         clients = [threading.Thread(target=client) for _ in range(n_clients)]
         began = time.perf_counter()
@@ -213,9 +212,7 @@ def spread(values):
 
 
 def measure(args, server):
-    connection = server.connect()
-    runs = [server.complete(connection, args, args.prompts(), SEEDED) for _ in range(args.runs)]
-    connection.close()
+    runs = [server.complete(args, args.prompts(), SEEDED) for _ in range(args.runs)]
     result = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     for n_clients in args.clients:
         result[f"throughput, {n_clients} clients"] = server.throughput(args, n_clients)
@@ -239,11 +236,12 @@ def compare(args):
                 return start + words[: args.prompt_tokens - len(start)]
 
             args.prompts = prompts
+            # Only words: bytes that are no whole character would be no event.
+            args.logit_bias = {str(token): -100 for token in args.end_tokens}
+            args.logit_bias |= {str(token): 100 for token in words}
             for server in servers:
                 # Loads the model, and warms up.
-                connection = server.connect()
-                server.complete(connection, args, prompts(), SEEDED)
-                connection.close()
+                server.complete(args, prompts(), SEEDED)
             rounds = []
             for number in range(args.rounds):
                 rounds.append([measure(args, server) for server in servers])
