@@ -17,6 +17,7 @@ mod vocabulary;
 use serde::{Deserialize, Serialize};
 
 pub use compilation::{ConstraintCheck, Constraints, ResponseConstraint};
+pub(crate) use grammar::can_hold;
 pub use mask::TokenMask;
 pub use vocabulary::{TokenTable, TokenText};
 
