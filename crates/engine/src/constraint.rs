@@ -12,6 +12,7 @@ mod compilation;
 mod grammar;
 mod guide;
 mod mask;
+mod references;
 mod vocabulary;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use compilation::{ConstraintCheck, Constraints, ResponseConstraint};
 pub(crate) use grammar::can_hold;
 pub use mask::TokenMask;
+pub(crate) use references::remove_ignored;
 pub use vocabulary::{TokenTable, TokenText};
 
 use crate::error::EngineError;

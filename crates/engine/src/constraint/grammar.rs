@@ -10,6 +10,7 @@ use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use serde_json::{Map, Value, json};
 
 use super::Grammar;
+use super::references::remove_ignored;
 use crate::error::EngineError;
 
 /// The largest schema, grammar or list, in bytes.
@@ -220,7 +221,9 @@ fn with_whitespace(schema: &Value) -> Result<Value, EngineError> {
         options.remove("whitespace_pattern");
     }
     map.insert("x-guidance".to_owned(), Value::Object(options));
-    Ok(Value::Object(map))
+    let mut schema = Value::Object(map);
+    remove_ignored(&mut schema);
+    Ok(schema)
 }
 
 /// Finds the innermost part of a schema that cannot be held.

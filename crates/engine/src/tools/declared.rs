@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::families::Family;
 use super::{Declared, Tool, grammar};
-use crate::constraint::{Constraint, Grammar, can_hold};
+use crate::constraint::{Constraint, Grammar, can_hold, remove_ignored};
 use crate::error::EngineError;
 
 /// Tools whose schemas one thread checks. Each takes a few tenths of a millisecond, and agents declare
@@ -69,9 +69,10 @@ fn read_tool(tool: &Value) -> Result<Tool, EngineError> {
 fn check_schemas(tools: &mut [Tool], family: &Family) {
     let check = |tools: &mut [Tool]| {
         for tool in tools {
-            tool.is_held = is_object(&tool.schema)
-                && can_hold(&tool.schema)
-                && grammar::holds(family, &tool.schema);
+            let is_held = is_object(&tool.schema) && can_hold(&tool.schema);
+            // The form of a family reads parts of the schema, without its draft.
+            remove_ignored(&mut tool.schema);
+            tool.is_held = is_held && grammar::holds(family, &tool.schema);
         }
     };
     let n_cores = thread::available_parallelism().map_or(1, usize::from);
