@@ -12,12 +12,15 @@ mod compilation;
 mod grammar;
 mod guide;
 mod mask;
+mod references;
 mod vocabulary;
 
 use serde::{Deserialize, Serialize};
 
 pub use compilation::{ConstraintCheck, Constraints, ResponseConstraint};
+pub(crate) use grammar::can_hold;
 pub use mask::TokenMask;
+pub(crate) use references::remove_ignored;
 pub use vocabulary::{TokenTable, TokenText};
 
 use crate::error::EngineError;

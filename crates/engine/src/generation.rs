@@ -96,13 +96,14 @@ pub enum NextToken {
     Stopped,
 }
 
-/// The sampled tokens of a response that the decoder has not returned yet, and the counts of its
-/// draft tokens.
+/// The tokens of a response that the decoder has not returned yet, and the counts of its draft tokens.
 #[derive(Debug, Default)]
 pub struct PendingTokens {
     tokens: VecDeque<u32>,
     n_drafted: usize,
     n_accepted: usize,
+    /// How many of `tokens`, from the oldest on, are accepted draft tokens.
+    n_pending_draft: usize,
 }
 
 impl PendingTokens {
@@ -113,6 +114,7 @@ impl PendingTokens {
 
     /// Removes and returns the oldest token.
     pub fn pop(&mut self) -> Option<u32> {
+        self.n_pending_draft = self.n_pending_draft.saturating_sub(1);
         self.tokens.pop_front()
     }
 
@@ -121,20 +123,20 @@ impl PendingTokens {
         self.tokens.is_empty()
     }
 
-    /// Records a draft of `n_drafted` tokens. The first `n_accepted` of them were added, and one
-    /// token that was sampled after them.
+    /// Records a draft of `n_drafted` tokens, before which no token was pending. The first `n_accepted`
+    /// of them were added, and possibly a token that was sampled after them.
     pub fn record_draft(&mut self, n_drafted: usize, n_accepted: usize) {
         self.n_drafted += n_drafted;
         self.n_accepted += n_accepted;
+        self.n_pending_draft = n_accepted;
     }
 
     /// Adds the counts of draft tokens. Accepted ones that are still pending do not count: after a
-    /// stop string the response has no more tokens.
+    /// stop string the response has no more tokens. Other pending tokens, such as those that a
+    /// constraint forces, are not of a draft.
     pub fn add_counts(&self, stats: &mut Stats) {
-        // The last pending token was sampled after the draft.
-        let n_unused = self.tokens.len().saturating_sub(1);
         stats.drafted_tokens = self.n_drafted;
-        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+        stats.accepted_tokens = self.n_accepted - self.n_pending_draft;
     }
 }
 

@@ -6,6 +6,7 @@
 //! Rule: a call names a declared tool. What is not a complete call of one is text, or a call without an
 //! end; nothing panics.
 
+mod declared;
 mod fallback;
 mod families;
 mod grammar;
@@ -17,13 +18,13 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::families::{Family, HERMES};
 use self::grammar::Rules;
 use self::schema::ValueTypes;
 use crate::chat::{ChatPrompt, ToolChoice};
-use crate::constraint::{Constraint, Grammar};
+use crate::constraint::Constraint;
 use crate::error::EngineError;
 use crate::template::{ChatTemplate, RenderedPrompt};
 
@@ -115,15 +116,7 @@ impl PreparedTools {
             true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
             false => &FALLBACK,
         };
-        let mut declared = Declared::default();
-        for tool in &chat.tools {
-            let tool = read_tool(tool, family)?;
-            if declared.contains(&tool.name) {
-                let expected = "a name that no other tool has";
-                return Err(EngineError::invalid_parameter("tools", tool.name, expected));
-            }
-            declared.tools.push(tool);
-        }
+        let declared = declared::read(&chat.tools, family)?;
         if let ToolChoice::Named(name) = &chat.tool_choice
             && !declared.contains(name)
         {
@@ -238,62 +231,6 @@ pub(crate) fn render(
             template.render(&moved, now).map_err(|_| error)
         }
         rendered => rendered,
-    }
-}
-
-/// Reads a declared tool, and decides whether its schema can be held.
-fn read_tool(tool: &Value, family: &Family) -> Result<Tool, EngineError> {
-    let function = tool.get("function").unwrap_or(tool);
-    let name = function.get("name").and_then(Value::as_str);
-    let name = name.unwrap_or_default().to_owned();
-    // Other characters would end the name early in the form of some model.
-    let is_plain = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
-    if name.is_empty() || !name.chars().all(is_plain) {
-        let expected = "functions with a name of letters, digits and `_-./:`";
-        return Err(EngineError::invalid_parameter("tools", name, expected));
-    }
-    let is_strict = function.get("strict") == Some(&Value::Bool(true));
-    let schema = match function.get("parameters") {
-        Some(schema @ Value::Object(_)) => schema.clone(),
-        _ => json!({ "type": "object", "properties": {} }),
-    };
-    let held = check_schema(&schema, family);
-    match held {
-        Err(EngineError::InvalidConstraint {
-            path,
-            keyword,
-            message,
-        }) if is_strict => Err(EngineError::InvalidConstraint {
-            path,
-            keyword,
-            message: format!("the arguments of {name:?}: {message}"),
-        }),
-        Err(error) if is_strict => Err(error),
-        held => Ok(Tool {
-            name,
-            schema,
-            is_held: held.is_ok(),
-        }),
-    }
-}
-
-/// Checks whether arguments can be held to a schema.
-fn check_schema(schema: &Value, family: &Family) -> Result<(), EngineError> {
-    let invalid = |keyword: &str, message: &str| EngineError::InvalidConstraint {
-        path: String::new(),
-        keyword: keyword.to_owned(),
-        message: message.to_owned(),
-    };
-    if schema.get("type").is_some_and(|kind| kind != "object") {
-        return Err(invalid("type", "arguments are an object"));
-    }
-    Constraint::on_answer(Grammar::JsonSchema(schema.clone())).check()?;
-    match grammar::holds(family, schema) {
-        true => Ok(()),
-        false => Err(invalid(
-            "",
-            "the model does not write arguments as JSON, and the form that it uses can't be held to this schema",
-        )),
     }
 }
 

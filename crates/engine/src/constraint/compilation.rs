@@ -142,7 +142,6 @@ impl Constraints {
                     let table = tokens.unwrap_or_default();
                     Vocabulary::new(table, grammar::limits()).map(Arc::new)
                 });
-                grammar::check(&grammar)?;
                 Fresh::compile(&grammar, vocabulary.clone()?)
             });
             // Unwind safe: nothing of the unfinished grammar is used.

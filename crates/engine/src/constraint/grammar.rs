@@ -2,12 +2,15 @@
 //!
 //! Rule: what cannot be held in full is refused, with its place. Nothing is left out of a schema.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use serde_json::{Map, Value, json};
 
 use super::Grammar;
+use super::references::remove_ignored;
 use crate::error::EngineError;
 
 /// The largest schema, grammar or list, in bytes.
@@ -55,25 +58,16 @@ pub(super) fn limits() -> ParserLimits {
 /// [`EngineError::InvalidConstraint`] if it is too large or empty.
 pub(super) fn top_level(grammar: &Grammar) -> Result<TopLevelGrammar, EngineError> {
     let size = match grammar {
-        Grammar::JsonSchema(schema) => {
-            check_depth(schema)?;
-            schema.to_string().len()
-        }
+        Grammar::JsonSchema(schema) => return of_schema(schema),
         Grammar::Json | Grammar::JsonObject => 0,
         Grammar::Regex(text) | Grammar::Lark(text) => text.len(),
         Grammar::Choice(texts) => texts.iter().map(String::len).sum(),
     };
-    if size > MAX_BYTES {
-        let message = format!("it has {size} bytes, but at most {MAX_BYTES} are allowed");
-        return Err(invalid("", "", message));
-    }
+    check_size(size)?;
     Ok(match grammar {
-        Grammar::JsonSchema(schema) => TopLevelGrammar::from_json_schema(with_whitespace(schema)?),
-        Grammar::Json => TopLevelGrammar::from_json_schema(with_whitespace(&json!({}))?),
-        Grammar::JsonObject => {
-            let schema = json!({ "type": "object" });
-            TopLevelGrammar::from_json_schema(with_whitespace(&schema)?)
-        }
+        Grammar::JsonSchema(schema) => of_schema(schema)?,
+        Grammar::Json => of_schema(&json!({}))?,
+        Grammar::JsonObject => of_schema(&json!({ "type": "object" }))?,
         Grammar::Regex(pattern) => TopLevelGrammar::from_regex(without_anchors(pattern)),
         Grammar::Lark(grammar) => TopLevelGrammar::from_lark(grammar.clone()),
         Grammar::Choice(texts) if texts.is_empty() => {
@@ -86,17 +80,53 @@ pub(super) fn top_level(grammar: &Grammar) -> Result<TopLevelGrammar, EngineErro
     })
 }
 
+fn of_schema(schema: &Value) -> Result<TopLevelGrammar, EngineError> {
+    check_depth(schema)?;
+    let mut size = ByteCount(0);
+    // Writing to it cannot fail, nor can a value be no JSON.
+    let _ = serde_json::to_writer(&mut size, schema);
+    check_size(size.0)?;
+    Ok(TopLevelGrammar::from_json_schema(with_whitespace(schema)?))
+}
+
+/// Counts the bytes that are written to it.
+struct ByteCount(usize);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn check_size(size: usize) -> Result<(), EngineError> {
+    if size > MAX_BYTES {
+        let message = format!("it has {size} bytes, but at most {MAX_BYTES} are allowed");
+        return Err(invalid("", "", message));
+    }
+    Ok(())
+}
+
+/// Returns true if values can be held to this schema. Unlike [`check`], it does not search for the reason.
+pub(crate) fn can_hold(schema: &Value) -> bool {
+    of_schema(schema).is_ok_and(|grammar| translate(grammar).is_ok())
+}
+
 /// Checks whether the grammar can be held, as far as that does not depend on a model.
 ///
 /// # Errors
 /// [`EngineError::InvalidConstraint`].
 pub(super) fn check(grammar: &Grammar) -> Result<(), EngineError> {
     let top_level = top_level(grammar)?;
-    match (grammar, translate(top_level)) {
+    if matches!(grammar, Grammar::Lark(_)) {
         // Names of special tokens are known only with a vocabulary.
-        (Grammar::Lark(_), _) | (_, Ok(())) => Ok(()),
-        (_, Err(message)) => Err(refusal(grammar, message)),
+        return Ok(());
     }
+    translate(top_level).map_err(|message| refusal(grammar, message))
 }
 
 /// Returns the error for a grammar that llguidance refused with `message`.
@@ -119,8 +149,12 @@ pub(super) fn refusal(grammar: &Grammar, message: String) -> EngineError {
 
 fn translate(grammar: TopLevelGrammar) -> Result<(), String> {
     let grammar = GrammarInit::Serialized(grammar);
-    let translated = grammar.to_internal(None, limits());
-    translated.map(drop).map_err(|error| error.to_string())
+    // Unwind safe: nothing of the unfinished grammar is used.
+    let translated = catch_unwind(AssertUnwindSafe(|| grammar.to_internal(None, limits())));
+    match translated {
+        Ok(translated) => translated.map(drop).map_err(|error| error.to_string()),
+        Err(_) => Err("compiling it failed; simplify it".to_owned()),
+    }
 }
 
 /// Returns the error for a constraint that cannot be held.
@@ -187,7 +221,9 @@ fn with_whitespace(schema: &Value) -> Result<Value, EngineError> {
         options.remove("whitespace_pattern");
     }
     map.insert("x-guidance".to_owned(), Value::Object(options));
-    Ok(Value::Object(map))
+    let mut schema = Value::Object(map);
+    remove_ignored(&mut schema);
+    Ok(schema)
 }
 
 /// Finds the innermost part of a schema that cannot be held.

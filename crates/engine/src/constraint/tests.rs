@@ -72,6 +72,54 @@ fn a_schema_allows_its_instances_and_nothing_else() {
 }
 
 #[test]
+fn keywords_beside_a_reference_count_by_the_declared_draft() {
+    let schema = |draft: Option<&str>| {
+        let mut schema = json!({
+            "type": "object",
+            "properties": {
+                // A property may be named like a keyword, and values may look like schemas.
+                "const": { "$ref": "#/definitions/text", "maxLength": 2 },
+                "b": { "enum": [{ "$ref": "x", "type": "y" }] },
+            },
+            "additionalProperties": false,
+            "definitions": { "text": { "type": "string" } },
+        });
+        if let Some(draft) = draft {
+            schema["$schema"] = draft.into();
+        }
+        schema
+    };
+    let (short, long) = (r#"{"const":"ab"}"#, r#"{"const":"abc"}"#);
+    let listed = r#"{"b":{"$ref":"x","type":"y"}}"#;
+    for (draft, ignores) in [
+        (None, false),
+        (Some("https://json-schema.org/draft/2020-12/schema"), false),
+        (Some("https://json-schema.org/draft/2019-09/schema#"), false),
+        (Some("http://json-schema.org/draft-07/schema#"), true),
+        (Some("http://json-schema.org/draft-06/schema"), true),
+        (Some("http://json-schema.org/draft-04/schema#"), true),
+    ] {
+        let schema = schema(draft);
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let grammar = Grammar::JsonSchema(schema);
+        for (text, is_valid) in [(short, true), (long, ignores), (listed, true)] {
+            assert_eq!(matches(&grammar, text), is_valid, "{draft:?}: {text}");
+            let value = serde_json::from_str(text).unwrap();
+            assert_eq!(validator.is_valid(&value), is_valid, "{draft:?}: {text}");
+        }
+    }
+    // The definitions beside a reference stay.
+    let root = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$ref": "#/definitions/a",
+        "maxLength": 1,
+        "definitions": { "a": { "type": "string", "maxLength": 3 } },
+    });
+    assert!(matches(&Grammar::JsonSchema(root.clone()), r#""abc""#));
+    assert!(!matches(&Grammar::JsonSchema(root), r#""abcd""#));
+}
+
+#[test]
 fn white_space_is_bounded() {
     let text = |n| format!("{{{}\"a\": 1}}", " ".repeat(n));
     assert!(matches(&Grammar::JsonObject, &text(32)));

@@ -390,6 +390,23 @@ fn accepted_draft_tokens_count_once_they_are_returned() {
         [(Some(1), (3, 1)), (Some(2), (3, 2)), (Some(3), (3, 2))]
     );
     assert_eq!(pending.pop(), None);
+    // The response ends inside text that a constraint forces, which is not of a draft.
+    (4..=9).for_each(|token| pending.push(token));
+    assert_eq!((pending.pop(), counts(&pending)), (Some(4), (3, 2)));
+}
+
+#[test]
+fn no_token_needs_to_follow_an_accepted_draft() {
+    let mut pending = PendingTokens::default();
+    // The draft ends the response.
+    (1..=2).for_each(|token| pending.push(token));
+    pending.record_draft(2, 2);
+    let mut stats = Stats::default();
+    pending.add_counts(&mut stats);
+    assert_eq!(stats.accepted_tokens, 0);
+    (1..=2).for_each(|token| assert_eq!(pending.pop(), Some(token)));
+    pending.add_counts(&mut stats);
+    assert_eq!(stats.accepted_tokens, 2);
 }
 
 /// Returns a response whose prompt is read while its constraint is compiled, and what ends that.

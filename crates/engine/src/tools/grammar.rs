@@ -13,7 +13,7 @@ use super::families::{CallGrammar, Family, Tags};
 use super::schema::ValueTypes;
 use super::{Declared, Tool};
 use crate::chat::ToolChoice;
-use crate::constraint::{Constraint, Grammar};
+use crate::constraint::{Constraint, Grammar, can_hold};
 
 /// White space between the parts of arguments; see `constraint`.
 const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
@@ -284,11 +284,7 @@ pub(super) fn holds(family: &Family, schema: &Value) -> bool {
                     let types = ValueTypes::of_property(schema, key);
                     match types.is_only_string() {
                         true => has_only(resolved(property, schema), &["type", "enum"]),
-                        false => {
-                            let schema = with_definitions(property, schema);
-                            let constraint = Constraint::on_answer(Grammar::JsonSchema(schema));
-                            constraint.check().is_ok()
-                        }
+                        false => can_hold(&with_definitions(property, schema)),
                     }
                 };
                 names_are_known(schema) && properties(schema).all(property)

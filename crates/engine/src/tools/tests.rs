@@ -448,6 +448,32 @@ fn a_schema_that_cannot_be_held_becomes_any_object() {
 }
 
 #[test]
+fn each_of_many_tools_is_held_by_its_own_schema() {
+    let template = template("{{ messages[0].content }}");
+    let mut chat = chat();
+    let tool = |index: usize| {
+        let mut schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+        if index % 3 == 1 {
+            schema["not"] = json!({"required": ["a"]});
+        }
+        json!({"name": format!("tool_{index}"), "parameters": schema})
+    };
+    chat.tools = (0..40).map(tool).collect();
+    let tools = PreparedTools::new(&template, &chat, |_| None);
+    let tools = tools.unwrap().unwrap();
+    let loose: Vec<String> = (0..40)
+        .filter(|index| index % 3 == 1)
+        .map(|index| format!("tool_{index}"))
+        .collect();
+    assert_eq!(tools.unconstrained(), loose);
+    // The error names the first strict tool that cannot be held.
+    chat.tools[10]["strict"] = true.into();
+    chat.tools[31]["strict"] = true.into();
+    let error = PreparedTools::new(&template, &chat, |_| None).unwrap_err();
+    assert!(error.to_string().contains("tool_10"), "{error}");
+}
+
+#[test]
 fn ids_are_unique_and_have_the_form_of_the_family() {
     let template = template("[TOOL_CALLS] {{ messages[0].content }} {{ tools }}");
     let tools = PreparedTools::new(&template, &chat(), |_| None)
