@@ -76,4 +76,9 @@ impl<R> Responses<R> {
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         self.all.iter().map(|(_, response)| response)
     }
+
+    /// Returns the same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        self.all.iter_mut().map(|(_, response)| response)
+    }
 }
