@@ -20,14 +20,13 @@ use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
 use crate::models;
 use crate::sessions::Sessions;
-use crate::shared_steps::{SharedSteps, StepSharing};
+use crate::shared_steps::StepSharing;
 use crate::weights::{Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
 #[derive(Debug, Clone)]
 pub struct MlxEngine {
     dense_limit_bytes: u64,
-    shared_steps: SharedSteps,
 }
 
 impl MlxEngine {
@@ -37,7 +36,6 @@ impl MlxEngine {
         metallib::use_bundled();
         Self {
             dense_limit_bytes: dense_limit_bytes(),
-            shared_steps: SharedSteps::default(),
         }
     }
 
@@ -46,14 +44,6 @@ impl MlxEngine {
     #[must_use]
     pub fn with_dense_limit_bytes(mut self, bytes: u64) -> Self {
         self.dense_limit_bytes = bytes;
-        self
-    }
-
-    /// Sets when responses that are generated at the same time share their steps. The default is to
-    /// measure what is faster.
-    #[must_use]
-    pub fn with_shared_steps(mut self, shared_steps: SharedSteps) -> Self {
-        self.shared_steps = shared_steps;
         self
     }
 
@@ -115,7 +105,7 @@ impl MlxEngine {
         Ok(MlxModel {
             sessions,
             responses: Responses::default(),
-            sharing: StepSharing::new(self.shared_steps),
+            sharing: StepSharing::default(),
             wired: Weak::new(),
             speculation: speculation(&step_widths, draft).map(Box::new),
             constraints: Constraints::default(),

@@ -22,7 +22,7 @@ use crate::memory::{WiredMemory, release_unused_memory};
 use crate::nn::{Positions, Transformer};
 use crate::sampler::Sampler;
 use crate::sessions::Sessions;
-use crate::shared_steps::StepSharing;
+use crate::shared_steps::{SharedSteps, StepSharing};
 use crate::state;
 
 /// A model in memory. It must be created, used and dropped on one thread.
@@ -101,6 +101,12 @@ impl MlxModel {
         let prefix = self.tokenizer.encode_plain(&text.prefix)?;
         let suffix = self.tokenizer.encode_plain(&text.suffix)?;
         Ok(markers.prompt(&start, &prefix, &suffix))
+    }
+
+    /// Sets when responses that are generated at the same time share their steps. By default they do if
+    /// that is measured to be faster.
+    pub fn set_shared_steps(&mut self, shared_steps: SharedSteps) {
+        self.sharing.mode = shared_steps;
     }
 
     /// Queues what the response `id` needs for its next token, together with all other responses that

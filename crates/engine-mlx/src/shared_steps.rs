@@ -37,19 +37,12 @@ pub enum SharedSteps {
 /// What is known about the steps of a model.
 #[derive(Debug, Default)]
 pub(crate) struct StepSharing {
-    mode: SharedSteps,
+    pub(crate) mode: SharedSteps,
     /// By the number of responses, whether they share steps.
     measured: Vec<Option<bool>>,
 }
 
 impl StepSharing {
-    pub(crate) fn new(mode: SharedSteps) -> Self {
-        Self {
-            mode,
-            measured: Vec::new(),
-        }
-    }
-
     /// Returns true if `n` responses share their steps. `vocab_size` is that of the model.
     pub(crate) fn pays(&mut self, n: usize, transformer: &Transformer, vocab_size: usize) -> bool {
         match self.mode {

@@ -10,7 +10,7 @@ use super::*;
 use crate::kv_cache::LayerCache;
 use crate::model::MlxModel;
 use crate::nn::Transformer;
-use crate::shared_steps::{SharedSteps, StepSharing};
+use crate::shared_steps::SharedSteps;
 use crate::test_support::{WatchedLayers, load, watch_layers};
 
 /// A model of each architecture: with full attention, windows, recurrent states, shared keys, sinks,
@@ -74,7 +74,11 @@ fn a_shared_step_computes_the_logits_of_steps_alone() {
         let model = load(name);
         let transformer = &model.transformer;
         let mut alone = prefilled(transformer);
-        let mut shared = prefilled(transformer);
+        let fork = |(caches, length): (&Vec<LayerCache>, i32)| -> MlxResult<Vec<LayerCache>> {
+            caches.iter().map(|cache| cache.fork(length)).collect()
+        };
+        let shared = alone.iter().zip(LENGTHS).map(fork);
+        let mut shared: Vec<_> = shared.map(|caches| caches.expect("MLX")).collect();
         for step in 0..4 {
             let next = (0..).zip(LENGTHS);
             let next =
@@ -123,7 +127,7 @@ fn several_sequences_have_one_token_each() {
 /// A model whose responses always share steps, and what counts its steps.
 fn sharing(name: &str) -> (MlxModel, WatchedLayers) {
     let mut model = load(name);
-    model.sharing = StepSharing::new(SharedSteps::Always);
+    model.set_shared_steps(SharedSteps::Always);
     let watched = watch_layers(&mut model);
     (model, watched)
 }
@@ -166,7 +170,7 @@ fn four_responses_take_as_many_steps_as_the_longest() {
             (SharedSteps::Never, [30; 4], 4 * 29),
         ] {
             let (mut model, watched) = sharing(name);
-            model.sharing = StepSharing::new(mode);
+            model.set_shared_steps(mode);
             let ids = begin_all(&mut model, &lengths);
             watched.n_steps.set(0);
             let ended = in_turns(&mut model, &ids);
