@@ -180,7 +180,8 @@ pub trait LoadedModel {
 
     /// Computes the next step of a response, a part of its prompt or a token, and reports to `sink`
     /// the events of [`LoadedModel::generate`]. Returns the end of the response, if this step was the
-    /// last one.
+    /// last one. An engine may compute the tokens of several responses at once, so that they are ready
+    /// when it is their turn.
     ///
     /// # Errors
     /// Those of [`LoadedModel::generate`]; the response has ended then.
@@ -193,8 +194,9 @@ pub trait LoadedModel {
         Err(EngineError::backend("generating", reason))
     }
 
-    /// Returns true if a response has nothing to compute until its constraint is compiled. Its next
-    /// step waits for that, for a moment, so the others come first.
+    /// Returns true if the other responses should come first: the constraint of this one is not
+    /// compiled, and its next step would wait for that, for a moment; or others have a token that was
+    /// computed together with the last one of this response, and share its next step after they took it.
     fn is_waiting(&self, _: ResponseId) -> bool {
         false
     }
