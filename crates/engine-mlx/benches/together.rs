@@ -1,11 +1,11 @@
 //! Measures responses of a model that are generated at the same time:
 //! `cargo bench -p transom-engine-mlx --bench together -- [MODEL [PROMPT_TOKENS [TOKENS]]]`.
 //!
-//! MODEL is the absolute path of a folder; without it, the starter model is measured. Each number of responses is generated in
-//! turns, each with steps of its own, then with shared steps, then as the engine decides by its own
-//! measurement. The ways alternate. Prints the tokens per second of all responses together, from their
-//! first tokens on, in the fastest round, and on Linux the CPU time per token, which other programs change
-//! least. `PACKED=1` keeps quantized weights quantized also on a CPU.
+//! MODEL is the absolute path of a folder; without it, the starter model is measured. Each number of
+//! responses is generated in turns, each with steps of its own, then with shared steps, then as the engine
+//! decides by its own measurement. The ways alternate. Prints the tokens per second of all responses
+//! together, from their first tokens on, in the fastest round, and on Linux the CPU time per token, which
+//! other programs change least. `PACKED=1` keeps quantized weights quantized also on a CPU.
 
 #![expect(
     clippy::unwrap_used,
