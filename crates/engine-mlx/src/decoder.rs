@@ -80,8 +80,8 @@ enum Newest {
     Known(u32),
     /// A token that the device computes.
     Queued(Array),
-    /// A token that the device computes, and the one after it, whose step is shared with other
-    /// responses.
+    /// A token that the device computes, and the token or the logits after it, whose step is shared with
+    /// other responses.
     Shared { token: Array, next: Array },
     /// A shared step failed for this reason.
     Failed(String),
@@ -189,8 +189,12 @@ where
     /// Computes at least one token. The caller needs at most `n_left` more, at least one.
     fn step(&mut self, n_left: usize, control: &JobControl) -> Result<(), StepError> {
         let is_constrained = self.constraint.is_some();
-        let is_begun = !matches!(self.newest, Newest::Nothing | Newest::Prefilled(_));
-        if self.forced_step > 0 && is_begun {
+        // The others have no token yet, or one that the constraint does not know.
+        let is_known = !matches!(
+            self.newest,
+            Newest::Nothing | Newest::Prefilled(_) | Newest::Shared { .. } | Newest::Failed(_)
+        );
+        if self.forced_step > 0 && is_known {
             let forced = self.constraint.forced(n_left);
             if !forced.is_empty() {
                 return self.write_forced(&forced);

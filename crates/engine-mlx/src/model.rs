@@ -72,6 +72,10 @@ impl Response {
     fn can_share(&self) -> bool {
         self.decoder().can_share() && !self.control.is_stopped()
     }
+
+    fn joins(&mut self) -> bool {
+        self.can_share() && self.generation.decoder_mut().has_choice()
+    }
 }
 
 struct ResponseText {
@@ -113,9 +117,10 @@ impl MlxModel {
     /// can share a step, if that is faster.
     fn share_steps(&mut self, id: ResponseId) {
         // Two steps where none is queued: that of the token, and the one after it.
-        while self.responses.get(id).is_some_and(Response::can_share) {
-            let sharing = self.responses.iter_mut().filter(|one| one.can_share());
-            let mut sharing: Vec<_> = sharing.map(|one| one.generation.decoder_mut()).collect();
+        while self.responses.get_mut(id).is_ok_and(Response::joins) {
+            let all = self.responses.iter_mut();
+            let sharing = all.filter_map(|one| one.joins().then(|| one.generation.decoder_mut()));
+            let mut sharing: Vec<_> = sharing.collect();
             let (n, vocab_size) = (sharing.len(), self.info.vocab_size);
             if n < 2 || !self.sharing.pays(n, &self.transformer, vocab_size) {
                 return;

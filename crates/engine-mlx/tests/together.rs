@@ -97,8 +97,7 @@ fn until_all_end(model: &mut MlxModel, ids: &[ResponseId]) -> Vec<(Recorder, Fin
         .collect()
 }
 
-/// Those that draft, are constrained or report log probabilities take steps alone, between those that
-/// the others share.
+/// Drafts, forced text and log probabilities need steps alone, between those that the others share.
 #[test]
 fn responses_of_every_kind_run_beside_those_that_share_steps() {
     let _mlx = lock_mlx();

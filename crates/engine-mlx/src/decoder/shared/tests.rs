@@ -2,11 +2,12 @@
 
 use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, ParkedState, ResponseId,
-    SamplingParams,
+    Constraint, EngineError, FinishReason, GenerationParams, Grammar, JobControl, LoadedModel,
+    ParkedState, ResponseId, SamplingParams,
 };
 
 use super::*;
+use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::model::MlxModel;
 use crate::nn::Transformer;
@@ -177,6 +178,44 @@ fn four_responses_take_as_many_steps_as_the_longest() {
             let n_tokens: Vec<usize> = ended.iter().map(|(tokens, _)| tokens.len() + 1).collect();
             assert_eq!(n_tokens, lengths, "{name}");
             assert_eq!(watched.n_steps.get(), expected, "{name}, {mode:?}");
+        }
+    }
+}
+
+/// Its tokens are sampled from what the constraint allows, which depends on the token before.
+#[test]
+fn constrained_responses_share_steps_where_they_have_a_choice() {
+    for (name, pattern) in [
+        ("qwen3-q4-g64", "[a-z]{200}"),
+        ("qwen3-5-text-q8-g64", "([a-y]z){200}"),
+        ("mistral-window", "(a[b-y]z){200}"),
+    ] {
+        let (mut model, watched) = sharing(name);
+        let pattern = Grammar::Regex(pattern.to_owned());
+        let constrained = GenerationParams {
+            constraint: Some(Constraint::on_response(pattern)),
+            ignore_end_of_text: false,
+            ..params(30)
+        };
+        let mut alone = Vec::new();
+        for number in [1, 3] {
+            let id = begin(&mut model, &prompt(number), &constrained);
+            alone.push(in_turns(&mut model, &[id]).remove(0).0);
+        }
+        let plain = params(30);
+        let ids = [(1, &constrained), (2, &plain), (3, &constrained)]
+            .map(|(number, params)| begin(&mut model, &prompt(number), params));
+        ids.iter()
+            .for_each(|id| step_to_first_token(&mut model, *id));
+        watched.n_steps.set(0);
+        let together = in_turns(&mut model, &ids);
+        assert_eq!(together[0].0, alone[0][1..], "{name}");
+        assert_eq!(together[2].0, alone[1][1..], "{name}");
+        let n_steps = watched.n_steps.get();
+        match name {
+            "qwen3-q4-g64" => assert_eq!(n_steps, 29),
+            // Forced tokens are read alone.
+            _ => assert!((29..3 * 29).contains(&n_steps), "{name}: {n_steps}"),
         }
     }
 }
