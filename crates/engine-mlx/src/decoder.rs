@@ -19,6 +19,7 @@
 
 mod constrained;
 mod parts;
+mod shared;
 
 use std::ops::DerefMut;
 use std::rc::Rc;
@@ -61,6 +62,8 @@ pub(crate) struct Decoder<S, P> {
     n_cached: usize,
     newest: Newest,
     pending: PendingTokens,
+    /// How many more tokens the caller needs; 0 before it has the first one.
+    n_left: usize,
     /// When the newest known token became known, in the last call of [`Self::take_time`].
     known_at: Instant,
 }
@@ -77,6 +80,11 @@ enum Newest {
     Known(u32),
     /// A token that the device computes.
     Queued(Array),
+    /// A token that the device computes, and the token or the logits after it, whose step is shared with
+    /// other responses.
+    Shared { token: Array, next: Array },
+    /// A shared step failed for this reason.
+    Failed(String),
     /// The logits that the device computes for the next token of a constrained response. It is
     /// sampled when the constraint is known.
     Logits(Array),
@@ -124,6 +132,7 @@ where
             n_cached,
             newest: Newest::Nothing,
             pending: PendingTokens::default(),
+            n_left: 0,
             known_at: Instant::now(),
         }
     }
@@ -131,7 +140,9 @@ where
     fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> Result<(), StepError> {
         let ids = Array::from_slice(tokens, &[tokens.len() as i32]);
         let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(&ids, caches, Positions::Last)?;
+        let logits = self
+            .transformer
+            .logits(&ids, &mut [caches], Positions::Last)?;
         self.sessions.current.processed(tokens);
         if !is_last {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
@@ -178,8 +189,12 @@ where
     /// Computes at least one token. The caller needs at most `n_left` more, at least one.
     fn step(&mut self, n_left: usize, control: &JobControl) -> Result<(), StepError> {
         let is_constrained = self.constraint.is_some();
-        let is_begun = !matches!(self.newest, Newest::Nothing | Newest::Prefilled(_));
-        if self.forced_step > 0 && is_begun {
+        // The others have no token yet, or one that the constraint does not know.
+        let is_known = !matches!(
+            self.newest,
+            Newest::Nothing | Newest::Prefilled(_) | Newest::Shared { .. } | Newest::Failed(_)
+        );
+        if self.forced_step > 0 && is_known {
             let forced = self.constraint.forced(n_left);
             if !forced.is_empty() {
                 return self.write_forced(&forced);
@@ -187,6 +202,8 @@ where
         }
         match std::mem::replace(&mut self.newest, Newest::Nothing) {
             Newest::Nothing => Err(Exception::custom("nothing was prefilled").into()),
+            Newest::Failed(reason) => Err(Exception::custom(reason).into()),
+            Newest::Shared { token, next } => self.read_shared(&token, next),
             Newest::Prefilled(logits) => {
                 if self.constraint.resolve(control)? {
                     self.sample_first(&logits)?;
@@ -242,9 +259,7 @@ where
             }
             Newest::Queued(token) => {
                 // The draft would follow this token, and another token follows the draft.
-                let max_tokens = n_left.saturating_sub(2);
-                let speculation = self.speculation.as_ref();
-                let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
+                let waits = self.expects_draft(n_left.saturating_sub(2));
                 let queues_next = self.queues_next(n_left) && !waits;
                 let took = self.read(&token, queues_next)?;
                 if let Some(speculation) = &mut self.speculation
@@ -255,6 +270,12 @@ where
                 Ok(())
             }
         }
+    }
+
+    /// Returns true if a draft of at most `max_tokens` after the next known token is likely to pay.
+    fn expects_draft(&self, max_tokens: usize) -> bool {
+        let speculation = self.speculation.as_ref();
+        speculation.is_some_and(|speculation| speculation.expects_draft(max_tokens))
     }
 
     /// Returns true if the next step may be queued before the token of this one is known.
@@ -286,7 +307,9 @@ where
         let tokens = [&[last][..], drafted].concat();
         let ids = Array::from_slice(&tokens, &[tokens.len() as i32]);
         let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(&ids, caches, Positions::All)?;
+        let logits = self
+            .transformer
+            .logits(&ids, &mut [caches], Positions::All)?;
         self.sessions.current.processed(&tokens);
         // Sampled one by one, because penalties depend on the tokens before.
         let mut newest = last;
@@ -361,7 +384,9 @@ where
     /// Queues the step that processes `token`, and returns the token that it samples.
     fn queue_after(&mut self, token: &Array) -> Result<Array, StepError> {
         let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(token, caches, Positions::Last)?;
+        let logits = self
+            .transformer
+            .logits(token, &mut [caches], Positions::Last)?;
         let next = self.sample(&logits)?;
         async_eval([&next])?;
         Ok(next)
@@ -432,6 +457,7 @@ where
             computed.map_err(|error| self.failure(error, "decode"))?;
         }
         let token = self.pending.pop();
+        self.n_left = n_left.saturating_sub(1);
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 

@@ -164,7 +164,8 @@ impl DraftModel {
         let ids = Array::from_slice(part, &[part.len() as i32]);
         let caches = self.session.caches_mut();
         // Only the caches are evaluated, so the logits are never computed.
-        self.transformer.logits(&ids, caches, Positions::Last)?;
+        self.transformer
+            .logits(&ids, &mut [caches], Positions::Last)?;
         eval(self.session.arrays())?;
         self.session.processed(part);
         Ok(part.len())
@@ -178,7 +179,9 @@ impl DraftModel {
         // All steps are queued before the first token is known.
         for _ in 0..n {
             let caches = self.session.caches_mut();
-            let logits = self.transformer.logits(&next, caches, Positions::Last)?;
+            let logits = self
+                .transformer
+                .logits(&next, &mut [caches], Positions::Last)?;
             next = argmax_axis(&logits, -1, false)?;
             proposed.push(next.clone());
         }

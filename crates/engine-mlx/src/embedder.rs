@@ -111,7 +111,7 @@ impl Embedder {
             n_left -= chunk.len();
             let ids = Array::from_slice(chunk, &[chunk.len() as i32]);
             let hidden = transformer
-                .hidden_states(&ids, &mut caches, self.positions)
+                .hidden_states(&ids, &mut [&mut caches], self.positions)
                 .during(EMBEDDING)?;
             if n_left == 0 || self.positions == Positions::All {
                 add_rows(&mut sum, &hidden)?;

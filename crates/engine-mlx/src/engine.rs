@@ -20,6 +20,7 @@ use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
 use crate::models;
 use crate::sessions::Sessions;
+use crate::shared_steps::StepSharing;
 use crate::weights::{Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
@@ -104,6 +105,7 @@ impl MlxEngine {
         Ok(MlxModel {
             sessions,
             responses: Responses::default(),
+            sharing: StepSharing::default(),
             wired: Weak::new(),
             speculation: speculation(&step_widths, draft).map(Box::new),
             constraints: Constraints::default(),

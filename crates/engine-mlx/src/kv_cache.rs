@@ -21,7 +21,7 @@ pub(crate) use attention::AttentionCache;
 pub(crate) use state::StateCache;
 
 use crate::error::MlxResult;
-use crate::ops::{slice_axis, slice_update};
+use crate::ops::{parts, slice_axis, slice_update};
 
 #[derive(Debug)]
 pub(crate) enum LayerCache {
@@ -229,6 +229,21 @@ impl LayerCache {
             _ => {}
         }
     }
+}
+
+/// Appends keys and values of shape `[sequences, n_kv_heads, n, head_dim]` to the cache of each
+/// sequence. Returns those that the new tokens of each attend to, as [`LayerCache::append`] does.
+pub(crate) fn append_to_each(
+    caches: &mut [&mut LayerCache],
+    keys: &Array,
+    values: &Array,
+) -> MlxResult<Vec<(Array, Array)>> {
+    let n = caches.len() as i32;
+    let new = parts(keys, n).zip(parts(values, n));
+    let appended = caches.iter_mut().zip(new);
+    appended
+        .map(|(cache, (keys, values))| cache.append(&keys?, &values?))
+        .collect()
 }
 
 /// Returns zeros for `n_tokens` tokens, with the other sizes and the type of `like`.

@@ -9,6 +9,7 @@
 //! | `engine` | loading a model folder |
 //! | `model` | a loaded model: responses, memory, saved state |
 //! | `decoder`, `sampler` | prefill, decoding, sampling |
+//! | `shared_steps` | whether responses share steps |
 //! | `draft` | the draft model |
 //! | `embedder` | embedding vectors |
 //! | `sessions`, `session`, `kv_cache`, `state` | cached conversations: all, one, per layer, in a file |
@@ -34,6 +35,7 @@ mod ops;
 mod sampler;
 mod session;
 mod sessions;
+mod shared_steps;
 mod state;
 #[cfg(test)]
 mod test_support;
@@ -41,3 +43,4 @@ mod weights;
 
 pub use engine::MlxEngine;
 pub use model::MlxModel;
+pub use shared_steps::SharedSteps;

@@ -22,6 +22,7 @@ use crate::memory::{WiredMemory, release_unused_memory};
 use crate::nn::{Positions, Transformer};
 use crate::sampler::Sampler;
 use crate::sessions::Sessions;
+use crate::shared_steps::{SharedSteps, StepSharing};
 use crate::state;
 
 /// A model in memory. It must be created, used and dropped on one thread.
@@ -41,6 +42,7 @@ pub struct MlxModel {
     /// responses are.
     pub(crate) sessions: Sessions,
     pub(crate) responses: Responses<Response>,
+    pub(crate) sharing: StepSharing,
     /// That of the responses in progress.
     pub(crate) wired: Weak<WiredMemory>,
     /// `None` if no step width pays on this device, and while a response uses it.
@@ -54,9 +56,26 @@ pub struct MlxModel {
 
 /// A response in progress.
 pub(crate) struct Response {
-    generation: Generation<Decoder<Box<Sessions>, Box<Speculation>>, ResponseText>,
+    generation: Generation<ResponseDecoder, ResponseText>,
+    control: JobControl,
     /// Dropped after the generation, when the device is idle.
     _wired: Rc<WiredMemory>,
+}
+
+type ResponseDecoder = Decoder<Box<Sessions>, Box<Speculation>>;
+
+impl Response {
+    pub(crate) fn decoder(&self) -> &ResponseDecoder {
+        self.generation.decoder()
+    }
+
+    fn can_share(&self) -> bool {
+        self.decoder().can_share() && !self.control.is_stopped()
+    }
+
+    fn joins(&mut self) -> bool {
+        self.can_share() && self.generation.decoder_mut().has_choice()
+    }
 }
 
 struct ResponseText {
@@ -88,6 +107,28 @@ impl MlxModel {
         Ok(markers.prompt(&start, &prefix, &suffix))
     }
 
+    /// Sets when responses that are generated at the same time share their steps. By default they do if
+    /// that is measured to be faster.
+    pub fn set_shared_steps(&mut self, shared_steps: SharedSteps) {
+        self.sharing.mode = shared_steps;
+    }
+
+    /// Queues what the response `id` needs for its next token, together with all other responses that
+    /// can share a step, if that is faster.
+    fn share_steps(&mut self, id: ResponseId) {
+        // Two steps where none is queued: that of the token, and the one after it.
+        while self.responses.get_mut(id).is_ok_and(Response::joins) {
+            let all = self.responses.iter_mut();
+            let sharing = all.filter_map(|one| one.joins().then(|| one.generation.decoder_mut()));
+            let mut sharing: Vec<_> = sharing.collect();
+            let (n, vocab_size) = (sharing.len(), self.info.vocab_size);
+            if n < 2 || !self.sharing.pays(n, &self.transformer, vocab_size) {
+                return;
+            }
+            ResponseDecoder::queue_shared(&mut sharing);
+        }
+    }
+
     /// Returns the logits that follow each of `tokens`, one row of `vocab_size` per token. They are
     /// computed with an empty KV cache, to compare numerics.
     ///
@@ -100,7 +141,7 @@ impl MlxModel {
         let mut caches = self.transformer.new_caches();
         let logits = self
             .transformer
-            .logits(&ids, &mut caches, Positions::All)
+            .logits(&ids, &mut [&mut caches], Positions::All)
             .and_then(|logits| logits.as_dtype(mlx_rs::Dtype::Float32)?.contiguous())
             .during("logits")?;
         let values = logits
@@ -201,7 +242,7 @@ impl LoadedModel for MlxModel {
         };
         let tokens = &prompt.tokens;
         for response in self.responses.iter() {
-            let running = response.generation.decoder().sessions();
+            let running = response.decoder().sessions();
             self.sessions.copy_from(running, tokens);
         }
         let idle = Sessions::new(&self.transformer, 0);
@@ -221,6 +262,7 @@ impl LoadedModel for MlxModel {
         };
         Ok(Some(self.responses.add(Response {
             generation: Generation::new(job, decoder, text),
+            control: control.clone(),
             _wired: wired,
         })))
     }
@@ -231,6 +273,7 @@ impl LoadedModel for MlxModel {
         sink: &mut dyn TokenSink,
     ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
         let is_alone = self.responses.iter().count() == 1;
+        self.share_steps(id);
         let generation = &mut self.responses.get_mut(id)?.generation;
         if !is_alone {
             generation.decoder_mut().resume();
@@ -267,6 +310,7 @@ impl LoadedModel for MlxModel {
     fn next_step(&self, id: ResponseId) -> NextStep {
         match self.responses.get(id) {
             Some(response) if response.generation.is_waiting() => NextStep::Wait,
+            Some(response) if response.decoder().has_shared() => NextStep::Take,
             _ => NextStep::Compute,
         }
     }
@@ -312,11 +356,7 @@ impl LoadedModel for MlxModel {
     }
 
     fn memory(&self) -> MemoryUse {
-        let running = || {
-            self.responses
-                .iter()
-                .map(|response| response.generation.decoder())
-        };
+        let running = || self.responses.iter().map(Response::decoder);
         let mut speculation = running().filter_map(Decoder::speculation);
         let speculation = self.speculation.as_deref().or_else(|| speculation.next());
         let drafter = speculation.and_then(Speculation::drafter);

@@ -1,5 +1,9 @@
-//! The layers that architectures share. Shapes are `[batch, tokens, features]` unless a comment
-//! says otherwise; the batch size is always one.
+//! The layers that architectures share.
+//!
+//! A step (one forward pass) has the next tokens of one sequence, or the next token of each of several
+//! sequences. Shapes are `[1, tokens, features]` with all tokens of the step unless a comment says
+//! otherwise, so products with weights read these once for all sequences. Only attention and recurrence
+//! tell the sequences apart, because each sequence has caches of its own.
 
 mod attention;
 mod conv;
@@ -25,4 +29,4 @@ pub(crate) use rope::{
 };
 pub(crate) use sdpa::{AttentionShape, Sdpa};
 pub(crate) use step::{AttentionMask, Step};
-pub(crate) use transformer::{CachedLayer, Layers, Positions, Transformer};
+pub(crate) use transformer::{CachedLayer, Layers, Positions, Transformer, of_layer};

@@ -81,6 +81,12 @@ pub(crate) fn slice_axis(array: &Array, axis: usize, start: i32, stop: i32) -> M
     slice(array, &starts[..ndim], &stops[..ndim])
 }
 
+/// Returns `n` equal parts of `array` along its first axis.
+pub(crate) fn parts(array: &Array, n: i32) -> impl Iterator<Item = MlxResult<Array>> {
+    let size = array.dim(0) / n.max(1);
+    (0..n).map(move |part| slice_axis(array, 0, part * size, (part + 1) * size))
+}
+
 /// Replaces the part of `array` from `start` up to `stop` by `update`, which has the same shape.
 ///
 /// MLX writes in place if nothing else refers to `array`.

@@ -274,7 +274,7 @@ fn saved_arrays(cache: &LayerCache, position: i32) -> Vec<SavedArray> {
 fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     let token = Array::from_slice(&[0_u32], &[1]);
     let mut caches = transformer.new_caches();
-    transformer.hidden_states(&token, &mut caches, Positions::Last)?;
+    transformer.hidden_states(&token, &mut [&mut caches], Positions::Last)?;
     Ok(caches)
 }
 

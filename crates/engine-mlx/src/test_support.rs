@@ -1,16 +1,20 @@
 //! Models of the fixtures, for tests inside the crate.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
-use mlx_rs::{Device, Dtype, ops};
+use mlx_rs::{Array, Device, Dtype, ops};
 use tempfile::TempDir;
 use transom_engine::{JobControl, Limits, ModelSource};
 
 use crate::device::dense_limit_bytes;
 use crate::draft::{self, DraftModel};
+use crate::error::MlxResult;
+use crate::kv_cache::LayerCache;
 use crate::linear::Matrix;
+use crate::nn::{Attention, Layers, Step};
 use crate::{MlxEngine, MlxModel};
 
 /// Returns a new folder with the model `name` of the fixtures and the tokenizer that they share.
@@ -69,16 +73,67 @@ pub(crate) fn embedding_of(model: &mut MlxModel) -> &mut Matrix {
     &mut transformer.expect("no response is generated").embedding
 }
 
-/// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.
-pub(crate) fn failing_embedding() -> Matrix {
+/// What is known about the steps of a model, and lets them fail.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WatchedLayers {
+    /// How many steps were queued.
+    pub(crate) n_steps: Rc<Cell<usize>>,
+    /// Whether the device fails in the steps that are queued from now on.
+    pub(crate) fails: Rc<Cell<bool>>,
+}
+
+/// Watches the steps of a model that generates no response.
+pub(crate) fn watch_layers(model: &mut MlxModel) -> WatchedLayers {
+    struct Watching {
+        watched: WatchedLayers,
+        layers: Box<dyn Layers>,
+    }
+
+    impl Layers for Watching {
+        fn forward(
+            &self,
+            tokens: &Array,
+            x: Array,
+            step: &Step<'_>,
+            sequences: &mut [&mut [LayerCache]],
+        ) -> MlxResult<Array> {
+            let WatchedLayers { n_steps, fails } = &self.watched;
+            n_steps.set(n_steps.get() + 1);
+            let x = match fails.get() {
+                true => x.add(failing_number())?,
+                false => x,
+            };
+            self.layers.forward(tokens, x, step, sequences)
+        }
+
+        fn new_caches(&self) -> Vec<LayerCache> {
+            self.layers.new_caches()
+        }
+    }
+
+    let watched = WatchedLayers::default();
+    let transformer = Rc::get_mut(&mut model.transformer).expect("no response is generated");
+    let nothing: Box<dyn Layers> = Box::new(Vec::<Attention>::new());
+    let layers = std::mem::replace(&mut transformer.layers, nothing);
+    transformer.layers = Box::new(Watching {
+        watched: watched.clone(),
+        layers,
+    });
+    watched
+}
+
+/// Returns a number that MLX accepts into its graph but cannot compute on a CPU.
+fn failing_number() -> Array {
     let half = ops::ones::<f32>(&[32, 32]).expect("MLX accepts it");
     let half = half.as_dtype(Dtype::Float16).expect("MLX accepts it");
     let mask = ops::ones::<bool>(&[1, 1]).expect("MLX accepts it");
     let product =
         ops::block_masked_mm(&half, &half, 32, &mask, None, None).expect("MLX accepts it");
+    product.sum(None).expect("MLX accepts it")
+}
+
+/// Returns an embedding that cannot be computed on a CPU.
+pub(crate) fn failing_embedding() -> Matrix {
     let table = ops::ones::<f32>(&[272, 64]).expect("MLX accepts it");
-    let table = table
-        .add(product.sum(None).expect("MLX accepts it"))
-        .expect("MLX accepts it");
-    Matrix::Dense(table)
+    Matrix::Dense(table.add(failing_number()).expect("MLX accepts it"))
 }

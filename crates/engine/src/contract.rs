@@ -180,7 +180,8 @@ pub trait LoadedModel {
 
     /// Computes the next step of a response, a part of its prompt or a token, and reports to `sink`
     /// the events of [`LoadedModel::generate`]. Returns the end of the response, if this step was the
-    /// last one.
+    /// last one. An engine may compute the tokens of several responses at once, so that they are ready
+    /// when it is their turn.
     ///
     /// # Errors
     /// Those of [`LoadedModel::generate`]; the response has ended then.

@@ -77,13 +77,13 @@ impl<R> Responses<R> {
         self.all.len()
     }
 
-    /// The same as [`Responses::iter`], to change them.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
-        self.all.iter_mut().map(|(_, response)| response)
-    }
-
     /// Returns all responses in progress, in the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         self.all.iter().map(|(_, response)| response)
+    }
+
+    /// Returns the same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        self.all.iter_mut().map(|(_, response)| response)
     }
 }

@@ -29,9 +29,7 @@ where
         // By itself, so that it is known before the step after it has ended.
         async_eval([&token])?;
         // The draft would follow this token, and another token follows the draft.
-        let max_tokens = n_left.saturating_sub(2);
-        let speculation = self.speculation.as_ref();
-        let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
+        let waits = self.expects_draft(n_left.saturating_sub(2));
         let next = match self.queues_next(n_left) && !waits {
             true => Some(self.queue_logits(&token)?),
             false => None,
@@ -81,7 +79,9 @@ where
     /// Queues the step that processes `token`, and returns its logits.
     fn queue_logits(&mut self, token: &Array) -> MlxResult<Array> {
         let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(token, caches, Positions::Last)?;
+        let logits = self
+            .transformer
+            .logits(token, &mut [caches], Positions::Last)?;
         async_eval([&logits])?;
         Ok(logits)
     }

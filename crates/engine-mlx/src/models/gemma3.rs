@@ -289,9 +289,14 @@ struct Gemma3Layer {
 }
 
 impl CachedLayer for Gemma3Layer {
-    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+    fn forward(
+        &self,
+        x: &Array,
+        step: &Step<'_>,
+        caches: &mut [&mut LayerCache],
+    ) -> MlxResult<Array> {
         let normed = self.attention_norm.forward(x)?;
-        let attended = self.attention.forward(&normed, step, cache)?;
+        let attended = self.attention.forward(&normed, step, caches)?;
         let x = add_clipped(x, &self.attention_output_norm.forward(&attended)?)?;
         let normed = self.mlp_norm.forward(&x)?;
         let fed = self.mlp.forward(&normed)?;

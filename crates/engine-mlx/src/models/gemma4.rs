@@ -22,7 +22,7 @@ use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{
     Activation, ExpertOptions, Experts, Gate, GatedMlp, Layers, Norms, RmsNorm, Rope, RopeConfig,
-    Step, Transformer,
+    Step, Transformer, of_layer,
 };
 use crate::weights::Loader;
 
@@ -282,15 +282,16 @@ impl Layers for Gemma4Layers {
         tokens: &Array,
         mut x: Array,
         step: &Step<'_>,
-        caches: &mut [LayerCache],
+        sequences: &mut [&mut [LayerCache]],
     ) -> MlxResult<Array> {
         let per_layer = match &self.per_layer {
             Some(embedding) => embedding.forward(tokens, &x)?,
             None => Vec::new(),
         };
         let mut shared = SharedKeys::default();
-        for (index, (layer, cache)) in self.layers.iter().zip(caches).enumerate() {
-            x = layer.forward(&x, per_layer.get(index), step, cache, &mut shared)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let mut caches = of_layer(sequences, index);
+            x = layer.forward(&x, per_layer.get(index), step, &mut caches, &mut shared)?;
         }
         Ok(x)
     }
@@ -308,11 +309,11 @@ impl Gemma4Layer {
         x: &Array,
         per_layer: Option<&Array>,
         step: &Step<'_>,
-        cache: &mut LayerCache,
+        caches: &mut [&mut LayerCache],
         shared: &mut SharedKeys,
     ) -> MlxResult<Array> {
         let normed = self.attention_norm.forward(x)?;
-        let attended = self.attention.forward(&normed, step, cache, shared)?;
+        let attended = self.attention.forward(&normed, step, caches, shared)?;
         let x = add_clipped(x, &self.attention_output_norm.forward(&attended)?)?;
         let fed = self.feed_forward(&x)?;
         let mut x = add_clipped(&x, &self.output_norm.forward(&fed)?)?;

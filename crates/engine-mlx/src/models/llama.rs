@@ -173,9 +173,14 @@ struct LlamaLayer {
 }
 
 impl CachedLayer for LlamaLayer {
-    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+    fn forward(
+        &self,
+        x: &Array,
+        step: &Step<'_>,
+        caches: &mut [&mut LayerCache],
+    ) -> MlxResult<Array> {
         let normed = self.mixer_norm.forward(x)?;
-        let x = x.add(self.mixer.forward(&normed, step, cache)?)?;
+        let x = x.add(self.mixer.forward(&normed, step, caches)?)?;
         let normed = self.mlp_norm.forward(&x)?;
         x.add(self.mlp.forward(&normed)?)
     }

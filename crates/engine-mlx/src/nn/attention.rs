@@ -6,7 +6,7 @@ use transom_engine::EngineError;
 
 use super::{AttentionShape, CachedLayer, Norms, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
-use crate::kv_cache::LayerCache;
+use crate::kv_cache::{LayerCache, append_to_each};
 use crate::linear::{Linear, LinearGroup};
 use crate::ops::slice_axis;
 use crate::weights::Loader;
@@ -110,31 +110,33 @@ impl Attention {
         })
     }
 
-    /// Returns queries, keys and values side by side, `[1, tokens, heads, head_dim]`, and the gates
-    /// `[1, tokens, features]`.
-    fn project(&self, x: &Array) -> MlxResult<(Array, Option<Array>)> {
+    /// Returns queries, keys and values side by side, `[sequences, tokens, heads, head_dim]`, and the
+    /// gates `[1, all tokens, features]`.
+    fn project(&self, x: &Array, step: &Step<'_>) -> MlxResult<(Array, Option<Array>)> {
         let shape = self.sdpa.shape;
         let (n_heads, head_dim) = (shape.n_heads, shape.head_dim);
-        let n_tokens = x.dim(1);
+        let by_head = |x: &Array, n_heads: i32, size: i32| {
+            x.reshape(&[step.n_sequences(), step.n_tokens, n_heads, size])
+        };
         let all = self.qkv.forward(x)?;
         if !self.options.is_gated {
-            let all = all.reshape(&[1, n_tokens, n_heads + 2 * shape.n_kv_heads, head_dim])?;
+            let all = by_head(&all, n_heads + 2 * shape.n_kv_heads, head_dim)?;
             return Ok((all, None));
         }
         let n_features = n_heads * head_dim;
         let pairs = slice_axis(&all, 2, 0, 2 * n_features)?;
-        let pairs = pairs.reshape(&[1, n_tokens, n_heads, 2 * head_dim])?;
+        let pairs = by_head(&pairs, n_heads, 2 * head_dim)?;
         let queries = slice_axis(&pairs, 3, 0, head_dim)?;
         let gates = slice_axis(&pairs, 3, head_dim, 2 * head_dim)?;
         let rest = slice_axis(&all, 2, 2 * n_features, all.dim(2))?;
-        let rest = rest.reshape(&[1, n_tokens, 2 * shape.n_kv_heads, head_dim])?;
+        let rest = by_head(&rest, 2 * shape.n_kv_heads, head_dim)?;
         Ok((
             ops::concatenate(&[&queries, &rest], 2)?,
-            Some(gates.reshape(&[1, n_tokens, n_features])?),
+            Some(gates.reshape(&[1, x.dim(1), n_features])?),
         ))
     }
 
-    /// Returns queries, keys and values, `[1, heads, tokens, head_dim]` each, and the gates.
+    /// Returns queries, keys and values, `[sequences, heads, tokens, head_dim]` each, and the gates.
     fn queries_keys_values(
         &self,
         x: &Array,
@@ -143,7 +145,7 @@ impl Attention {
         let (n_heads, n_kv_heads) = (self.sdpa.shape.n_heads, self.sdpa.shape.n_kv_heads);
         let n_rotated = n_heads + n_kv_heads;
         // Queries and keys stay in one array until they are rotated, which halves the operations.
-        let (all, gates) = self.project(x)?;
+        let (all, gates) = self.project(x, step)?;
         let all = all.transpose_axes(&[0, 2, 1, 3])?;
         let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
         let values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
@@ -185,11 +187,16 @@ impl HeadNorm {
 }
 
 impl CachedLayer for Attention {
-    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+    fn forward(
+        &self,
+        x: &Array,
+        step: &Step<'_>,
+        caches: &mut [&mut LayerCache],
+    ) -> MlxResult<Array> {
         let ([queries, keys, values], gates) = self.queries_keys_values(x, step)?;
-        let (keys, values) = cache.append(&keys, &values)?;
+        let seen = append_to_each(caches, &keys, &values)?;
         let mask = step.mask(self.options.window);
-        let attended = self.sdpa.forward(&queries, &keys, &values, mask)?;
+        let attended = self.sdpa.forward(&queries, &seen, mask)?;
         let attended = match gates {
             Some(gates) => attended.multiply(ops::sigmoid(gates)?)?,
             None => attended,

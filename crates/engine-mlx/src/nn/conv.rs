@@ -60,8 +60,8 @@ impl CausalConv {
         self.taps.len() as i32 - 1
     }
 
-    /// Maps `[1, n_before + tokens, features]` to the sums of all but the first `n_before` tokens,
-    /// `[1, tokens, features]`.
+    /// Maps `[sequences, n_before + tokens, features]` to the sums of all but the first `n_before`
+    /// tokens, `[sequences, tokens, features]`.
     ///
     /// On a CPU, MLX's kernel takes three to five times as long as the plain sum.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
@@ -90,14 +90,15 @@ mod tests {
     fn the_plain_sum_equals_the_kernel() {
         let wave = |n: i32| (0..n).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<_>>();
         let weight = Array::from_slice(&wave(6 * 4), &[6, 4, 1]);
-        let x = Array::from_slice(&wave(9 * 6), &[1, 9, 6]);
+        // Two sequences.
+        let x = Array::from_slice(&wave(2 * 9 * 6), &[2, 9, 6]);
         let forward = |on_cpu| {
             let conv = CausalConv::new(weight.clone(), on_cpu).expect("weights");
             let sums = conv.forward(&x).and_then(|sums| sums.contiguous());
             sums.expect("MLX")
         };
         let (plain, kernel) = (forward(true), forward(false));
-        assert_eq!(plain.shape(), [1, 6, 6]);
+        assert_eq!(plain.shape(), [2, 6, 6]);
         for (a, b) in plain.as_slice::<f32>().iter().zip(kernel.as_slice::<f32>()) {
             assert!((a - b).abs() < 1e-5, "{a} against {b}");
         }

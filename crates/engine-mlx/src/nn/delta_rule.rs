@@ -6,19 +6,21 @@
 //! q`. A single token is computed in this way. Several tokens are computed in chunks: inside a
 //! chunk the corrections `δ` depend on each other through a triangular system, which is solved for
 //! all chunks at once. Only the few products that carry the state from chunk to chunk are
-//! sequential.
+//! sequential. Single tokens of several sequences are computed together but for the products with the
+//! states, which are large and would have to be copied for that.
 //!
 //! Rule: both ways compute the same function and differ only by rounding.
 
 use mlx_rs::{Array, Dtype, ops};
 
 use crate::error::MlxResult;
-use crate::ops::slice_axis;
+use crate::ops::{parts, slice_axis};
 
 /// Tokens per chunk. A longer chunk means larger products and fewer sequential steps.
 const CHUNK: i32 = 64;
 
-/// The inputs of a step. There are `n_groups` value heads per key head.
+/// The inputs of a step: the tokens of one sequence, or one token of each of several. There are
+/// `n_groups` value heads per key head.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     /// `[tokens, n_key_heads, key_dim]`.
@@ -43,46 +45,61 @@ impl Inputs {
     }
 }
 
-/// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and the state
-/// after the last token, both in f32. `state` is the state before the first token, `[n_key_heads,
-/// n_groups, key_dim, value_dim]`, or `None` if it is zero.
-pub(crate) fn delta_rule(inputs: &Inputs, state: Option<&Array>) -> MlxResult<(Array, Array)> {
+/// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and for each
+/// sequence the state after its last token, all in f32. `states` has the state of each before its first
+/// token, `[n_key_heads, n_groups, key_dim, value_dim]`, or `None` if it is zero.
+pub(crate) fn delta_rule(
+    inputs: &Inputs,
+    states: &[Option<Array>],
+) -> MlxResult<(Array, Vec<Array>)> {
     let [n_tokens, shape @ ..] = inputs.sizes();
-    let empty;
-    let state = match state {
-        Some(state) => state,
-        None => {
-            empty = ops::zeros_dtype(&shape, Dtype::Float32)?;
-            &empty
+    let states = states.iter().map(|state| match state {
+        Some(state) => Ok(state.clone()),
+        None => ops::zeros_dtype(&shape, Dtype::Float32),
+    });
+    let states = states.collect::<MlxResult<Vec<_>>>()?;
+    match &*states {
+        [state] if n_tokens > 1 => {
+            let chunk = n_tokens.cast_unsigned().next_power_of_two();
+            let (out, state) = in_chunks(inputs, state, chunk.cast_signed().min(CHUNK))?;
+            Ok((out, vec![state]))
         }
-    };
-    if n_tokens == 1 {
-        return one_token(inputs, state);
+        states => one_token_each(inputs, states),
     }
-    let chunk = n_tokens.cast_unsigned().next_power_of_two();
-    in_chunks(inputs, state, chunk.cast_signed().min(CHUNK))
 }
 
-fn one_token(inputs: &Inputs, state: &Array) -> MlxResult<(Array, Array)> {
-    let [_, n_key_heads, n_groups, key_dim, value_dim] = inputs.sizes();
+/// Computes one token of each sequence. The heads of all sequences are side by side.
+fn one_token_each(inputs: &Inputs, states: &[Array]) -> MlxResult<(Array, Vec<Array>)> {
+    let [n_sequences, n_key_heads, n_groups, key_dim, value_dim] = inputs.sizes();
+    let n_heads = n_sequences * n_key_heads;
     let full = |x: &Array, shape: &[i32]| x.as_dtype(Dtype::Float32)?.reshape(shape);
-    let key = full(&inputs.keys, &[n_key_heads, 1, 1, key_dim])?;
-    let query = full(&inputs.queries, &[n_key_heads, 1, 1, key_dim])?;
-    let value = full(&inputs.values, &[n_key_heads, n_groups, 1, value_dim])?;
-    let decay = full(&inputs.log_decays, &[n_key_heads, n_groups, 1, 1])?.exp()?;
-    let beta = full(&inputs.betas, &[n_key_heads, n_groups, 1, 1])?;
+    let key = full(&inputs.keys, &[n_heads, 1, 1, key_dim])?;
+    let query = full(&inputs.queries, &[n_heads, 1, 1, key_dim])?;
+    let value = full(&inputs.values, &[n_heads, n_groups, 1, value_dim])?;
+    let decay = full(&inputs.log_decays, &[n_heads, n_groups, 1, 1])?.exp()?;
+    let beta = full(&inputs.betas, &[n_heads, n_groups, 1, 1])?;
     // One product reads the state by key and by query; `Sᵀ q` of the new state also needs `(q·k)
     // δ`.
     let rows = ops::concatenate(&[&key, &query], 2)?;
-    let read = rows.matmul(state)?.multiply(&decay)?;
+    let read = parts(&rows, n_sequences).zip(states);
+    let read = read.map(|(rows, state)| rows?.matmul(state));
+    let read = ops::concatenate(&read.collect::<MlxResult<Vec<_>>>()?, 0)?;
+    let read = read.multiply(&decay)?;
     let (by_key, by_query) = (slice_axis(&read, 2, 0, 1)?, slice_axis(&read, 2, 1, 2)?);
     let correction = value.subtract(by_key)?.multiply(beta)?;
     let query_key = key.multiply(query)?.sum_axis(-1, true)?;
     let out = by_query.add(correction.multiply(query_key)?)?;
-    let column = key.reshape(&[n_key_heads, 1, key_dim, 1])?;
-    let state = state.multiply(decay)?.add(column.multiply(correction)?)?;
-    let out = out.reshape(&[1, n_key_heads * n_groups, value_dim])?;
-    Ok((out, state))
+    let out = out.reshape(&[n_sequences, n_key_heads * n_groups, value_dim])?;
+    let column = key.reshape(&[n_heads, 1, key_dim, 1])?;
+    let of_each = |x| parts(x, n_sequences);
+    let changes = of_each(&decay)
+        .zip(of_each(&column))
+        .zip(of_each(&correction));
+    let states = states.iter().zip(changes);
+    let states = states.map(|(state, ((decay, column), correction))| {
+        state.multiply(decay?)?.add(column?.multiply(correction?)?)
+    });
+    Ok((out, states.collect::<MlxResult<_>>()?))
 }
 
 /// Splits `[tokens, heads…, features]` into chunks, `[n_chunks, heads…, chunk, features]`. The last

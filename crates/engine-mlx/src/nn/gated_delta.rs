@@ -12,7 +12,7 @@ use super::{CachedLayer, RmsNorm, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::{LayerCache, StateCache};
 use crate::linear::{Linear, LinearGroup};
-use crate::ops::slice_axis;
+use crate::ops::{parts, slice_axis};
 use crate::weights::Loader;
 
 /// Added to the squared length of queries and keys, so that it is never zero.
@@ -188,44 +188,53 @@ impl GatedDeltaNet {
 }
 
 impl CachedLayer for GatedDeltaNet {
-    fn forward(&self, x: &Array, _: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+    fn forward(
+        &self,
+        x: &Array,
+        step: &Step<'_>,
+        caches: &mut [&mut LayerCache],
+    ) -> MlxResult<Array> {
         let shape = &self.shape;
-        let n_tokens = x.dim(1);
-        let cache = cache.state_mut()?;
-        let (before, state) = match cache.get() {
-            Some([before, state]) => (Some(before), Some(state)),
-            _ => (None, None),
-        };
+        let (n_sequences, n_tokens) = (step.n_sequences(), step.n_tokens);
+        let n_rows = n_sequences * n_tokens;
         let [qkv, gates, betas, decays] = self.project(x)?;
 
-        let n_before = self.conv.n_before();
-        let empty;
-        let before = match before {
-            Some(before) => before,
-            None => {
-                empty = ops::zeros_dtype(&[1, n_before, shape.n_convolved()], qkv.dtype())?;
-                &empty
+        let (n_before, n_convolved) = (self.conv.n_before(), shape.n_convolved());
+        let (mut before, mut states) = (Vec::new(), Vec::new());
+        for cache in &mut *caches {
+            if let Some([last, state]) = cache.state_mut()?.get() {
+                before.push(last.clone());
+                states.push(Some(state.clone()));
+            } else {
+                let zeros = ops::zeros_dtype(&[1, n_before, n_convolved], qkv.dtype())?;
+                before.push(zeros);
+                states.push(None);
             }
-        };
-        let padded = ops::concatenate(&[before, &qkv], 1)?;
+        }
+        let qkv = qkv.reshape(&[n_sequences, n_tokens, n_convolved])?;
+        let padded = ops::concatenate(&[ops::concatenate(&before, 0)?, qkv], 1)?;
         let convolved = self.conv.forward(&padded)?;
         let activated = convolved.multiply(ops::sigmoid(&convolved)?)?;
 
+        let activated = activated.reshape(&[1, n_rows, n_convolved])?;
         let inputs = self.inputs(&activated, &betas, &decays)?;
-        let (out, state) = delta_rule(&inputs, state)?;
-        // A copy, because a slice would keep all tokens in memory.
-        let last = slice_axis(&padded, 1, n_tokens, n_tokens + n_before)?.contiguous()?;
-        cache.put(n_tokens, vec![last, state]);
+        let (out, states) = delta_rule(&inputs, &states)?;
+        let padded = parts(&padded, n_sequences);
+        for ((cache, padded), state) in caches.iter_mut().zip(padded).zip(states) {
+            // A copy, because a slice would keep all tokens in memory.
+            let last = slice_axis(&padded?, 1, n_tokens, n_tokens + n_before)?.contiguous()?;
+            cache.state_mut()?.put(n_tokens, vec![last, state]);
+        }
 
         let gates = gates.as_dtype(Dtype::Float32)?.reshape(&[
-            n_tokens,
+            n_rows,
             shape.n_value_heads,
             shape.value_dim,
         ])?;
         let gates = gates.multiply(ops::sigmoid(&gates)?)?;
         let out = self.norm.forward(&out)?.multiply(gates)?;
         let out = out
-            .reshape(&[1, n_tokens, shape.n_value_heads * shape.value_dim])?
+            .reshape(&[1, n_rows, shape.n_value_heads * shape.value_dim])?
             .as_dtype(x.dtype())?;
         self.output.forward(&out)
     }

@@ -20,14 +20,14 @@ impl QueryScale {
         1.0 + self.beta * periods.ln_1p()
     }
 
-    /// Scales the queries `[1, heads, tokens, head_dim]` of a step.
+    /// Scales the queries `[sequences, heads, tokens, head_dim]` of a step.
     pub(crate) fn apply(self, queries: Array, step: &Step<'_>) -> MlxResult<Array> {
-        let (start, end) = (step.offset, step.offset + step.n_tokens);
-        if end <= self.original_max_positions {
+        let last = step.positions().max().unwrap_or(0);
+        if last < self.original_max_positions {
             return Ok(queries);
         }
-        let scales: Vec<f32> = (start..end).map(|position| self.at(position)).collect();
-        let scales = Array::from_slice(&scales, &[end - start, 1]);
+        let scales: Vec<f32> = step.positions().map(|position| self.at(position)).collect();
+        let scales = Array::from_slice(&scales, &[step.n_sequences(), 1, step.n_tokens, 1]);
         match queries.dtype() {
             Dtype::Float32 => queries.multiply(scales),
             dtype => queries.multiply(scales.as_dtype(dtype)?),

@@ -46,7 +46,9 @@ pub(crate) struct Rope {
 pub(crate) enum Rotation {
     /// The position of the first token, for MLX's kernel.
     Kernel { offset: i32 },
-    /// Factors of the features and of their partners, `[tokens, head_dim]` each.
+    /// The same of each of several sequences, `[sequences]`.
+    KernelOfEach { offsets: Array },
+    /// Factors of the features and of their partners, `[sequences, 1, tokens, head_dim]` each.
     Tables { own: Array, partner: Array },
 }
 
@@ -84,18 +86,26 @@ impl Rope {
         self.frequencies.iter().copied().chain([self.magnitude])
     }
 
-    /// Returns the rotation of `n_tokens` tokens, the first at position `offset`.
-    pub(crate) fn at(&self, offset: i32, n_tokens: i32) -> Rotation {
+    /// Returns the rotation of `n_tokens` tokens of each sequence, the first at its position in
+    /// `offsets`.
+    pub(crate) fn at(&self, offsets: &[i32], n_tokens: i32) -> Rotation {
+        let n_sequences = offsets.len() as i32;
         if !self.on_cpu {
-            return Rotation::Kernel { offset };
+            return match *offsets {
+                [offset] => Rotation::Kernel { offset },
+                _ => Rotation::KernelOfEach {
+                    offsets: Array::from_slice(offsets, &[n_sequences]),
+                },
+            };
         }
         let half = self.frequencies.len();
         let width = self.head_dim as usize;
-        let size = n_tokens as usize * width;
+        let size = offsets.len() * n_tokens as usize * width;
         let (mut own, mut partner) = (vec![1.0; size], vec![0.0; size]);
-        for token in 0..n_tokens as usize {
+        let positions = offsets.iter().flat_map(|&start| start..start + n_tokens);
+        for (token, position) in positions.enumerate() {
             let row = token * width;
-            let position = f64::from(offset) + token as f64;
+            let position = f64::from(position);
             for (pair, frequency) in self.frequencies.iter().enumerate() {
                 let (sin, cos) = (position * frequency).sin_cos();
                 let (sin, cos) = (sin * self.magnitude, cos * self.magnitude);
@@ -105,37 +115,33 @@ impl Rope {
                 partner[row + half + pair] = sin as f32;
             }
         }
-        let shape = [n_tokens, self.head_dim];
+        let shape = [n_sequences, 1, n_tokens, self.head_dim];
         Rotation::Tables {
             own: Array::from_slice(&own, &shape),
             partner: Array::from_slice(&partner, &shape),
         }
     }
 
-    /// Rotates `[1, heads, tokens, head_dim]`.
+    /// Rotates `[sequences, heads, tokens, head_dim]`.
     pub(crate) fn rotate(&self, x: &Array, rotation: &Rotation) -> MlxResult<Array> {
+        let scaled = || match &self.magnitudes {
+            Some(magnitudes) => x.multiply(magnitudes.as_dtype(x.dtype())?),
+            None => Ok(x.clone()),
+        };
+        let (n_rotated, wavelengths) = (self.n_rotated, &self.wavelengths);
         match rotation {
             Rotation::Kernel { offset } => {
-                let scaled = match &self.magnitudes {
-                    Some(magnitudes) => Some(x.multiply(magnitudes.as_dtype(x.dtype())?)?),
-                    None => None,
-                };
-                fast::rope(
-                    scaled.as_ref().unwrap_or(x),
-                    self.n_rotated,
-                    false,
-                    None,
-                    1.0,
-                    *offset,
-                    &self.wavelengths,
-                )
+                fast::rope(scaled()?, n_rotated, false, None, 1.0, *offset, wavelengths)
+            }
+            Rotation::KernelOfEach { offsets } => {
+                fast::rope_dynamic(scaled()?, n_rotated, false, None, 1.0, offsets, wavelengths)
             }
             Rotation::Tables { own, partner } => {
-                let half = self.n_rotated / 2;
+                let half = n_rotated / 2;
                 let part = |start, stop| slice_axis(x, 3, start, stop);
-                let mut swapped = vec![part(half, self.n_rotated)?, part(0, half)?];
-                if self.n_rotated < self.head_dim {
-                    swapped.push(part(self.n_rotated, self.head_dim)?);
+                let mut swapped = vec![part(half, n_rotated)?, part(0, half)?];
+                if n_rotated < self.head_dim {
+                    swapped.push(part(n_rotated, self.head_dim)?);
                 }
                 let swapped = ops::concatenate(&swapped, 3)?;
                 x.multiply(own)?.add(swapped.multiply(partner)?)
@@ -147,6 +153,7 @@ impl Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::parts;
 
     fn scalings() -> Vec<RopeScaling> {
         vec![
@@ -189,14 +196,41 @@ mod tests {
                 let tables = Rope::new(&config, true);
                 let kernel = Rope::new(&config, false);
                 for offset in [0, 7, 1000] {
-                    let a = tables.rotate(&x, &tables.at(offset, 5)).expect("tables");
-                    let b = kernel.rotate(&x, &kernel.at(offset, 5)).expect("kernel");
-                    let difference = a
-                        .subtract(&b)
-                        .and_then(|d| d.abs())
-                        .and_then(|d| d.max(None));
-                    let difference = difference.expect("MLX").item_exact::<f32>();
+                    let a = tables.rotate(&x, &tables.at(&[offset], 5)).expect("tables");
+                    let b = kernel.rotate(&x, &kernel.at(&[offset], 5)).expect("kernel");
+                    let difference = distance(&a, &b);
                     assert!(difference < 2e-4, "{config:?} at {offset}: {difference}");
+                }
+            }
+        }
+    }
+
+    fn distance(a: &Array, b: &Array) -> f32 {
+        let difference = a.subtract(b).and_then(|d| d.abs());
+        let difference = difference.and_then(|d| d.max(None));
+        difference.expect("MLX").item_exact::<f32>()
+    }
+
+    #[test]
+    fn each_sequence_is_rotated_by_its_own_position() {
+        let values: Vec<f32> = (0..4 * 3 * 8).map(|i| (i as f32 * 0.37).sin()).collect();
+        let x = Array::from_slice(&values, &[4, 3, 1, 8]);
+        let offsets = [7, 0, 1000, 8];
+        for scaling in scalings() {
+            for (n_rotated, on_cpu) in [(8, true), (4, true), (8, false), (4, false)] {
+                let config = RopeConfig {
+                    head_dim: 8,
+                    n_rotated,
+                    base: 10_000.0,
+                    scaling: scaling.clone(),
+                };
+                let rope = Rope::new(&config, on_cpu);
+                let all = rope.rotate(&x, &rope.at(&offsets, 1)).expect("MLX");
+                let (all, alone) = (parts(&all, 4), parts(&x, 4));
+                for ((rotated, x), offset) in all.zip(alone).zip(offsets) {
+                    let alone = rope.rotate(&x.expect("MLX"), &rope.at(&[offset], 1));
+                    let difference = distance(&rotated.expect("MLX"), &alone.expect("MLX"));
+                    assert!(difference < 1e-6, "{config:?} at {offset}: {difference}");
                 }
             }
         }

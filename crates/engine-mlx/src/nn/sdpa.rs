@@ -5,7 +5,7 @@ use mlx_rs::{Array, ops};
 
 use super::AttentionMask;
 use crate::error::MlxResult;
-use crate::ops::slice_axis;
+use crate::ops::{parts, slice_axis};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttentionShape {
@@ -39,9 +39,23 @@ impl Sdpa {
         }
     }
 
-    /// Maps queries `[1, n_heads, tokens, head_dim]`, and keys and values `[1, n_kv_heads, keys,
-    /// head_dim]`, to `[1, tokens, n_heads * head_dim]`.
+    /// Maps queries `[sequences, n_heads, tokens, head_dim]`, and the keys and values `[1, n_kv_heads,
+    /// keys, head_dim]` of each sequence, to `[1, all tokens, n_heads * head_dim]`.
     pub(crate) fn forward(
+        &self,
+        queries: &Array,
+        seen: &[(Array, Array)],
+        mask: Option<&AttentionMask>,
+    ) -> MlxResult<Array> {
+        let queries = parts(queries, seen.len() as i32);
+        let attended = queries
+            .zip(seen)
+            .map(|(queries, (keys, values))| self.attend(&queries?, keys, values, mask));
+        ops::concatenate(&attended.collect::<MlxResult<Vec<_>>>()?, 1)
+    }
+
+    /// Returns the outputs of one sequence, `[1, tokens, n_heads * head_dim]`.
+    fn attend(
         &self,
         queries: &Array,
         keys: &Array,
@@ -124,6 +138,36 @@ mod tests {
         Array::from_slice(&values, shape)
     }
 
+    #[test]
+    fn each_sequence_attends_to_its_own_keys() {
+        let shape = AttentionShape {
+            hidden_size: 8,
+            n_heads: 4,
+            n_kv_heads: 2,
+            head_dim: 8,
+        };
+        let queries = array(0.37, &[3, 4, 1, 8]);
+        let seen = [5, 1, 9].map(|n_keys| {
+            let seed = 0.2 + n_keys as f32 / 100.0;
+            let keys = array(seed, &[1, 2, n_keys, 8]);
+            (keys, array(seed + 0.3, &[1, 2, n_keys, 8]))
+        });
+        for on_cpu in [true, false] {
+            let mut sdpa = Sdpa::new(shape, on_cpu);
+            sdpa.sinks = Some(array(0.7, &[4]));
+            let all = sdpa.forward(&queries, &seen, None).expect("MLX");
+            assert_eq!(all.shape(), [1, 3, 32]);
+            for (index, queries) in (0..).zip(parts(&queries, 3)) {
+                let own = std::slice::from_ref(&seen[index as usize]);
+                let alone = sdpa.forward(&queries.expect("MLX"), own, None);
+                let of_all = slice_axis(&all, 1, index, index + 1).expect("MLX");
+                let difference = of_all.subtract(alone.expect("MLX")).and_then(|d| d.abs());
+                let difference = difference.and_then(|d| d.max(None)).expect("MLX");
+                assert!(difference.item_exact::<f32>() < 1e-6, "{index}, {on_cpu}");
+            }
+        }
+    }
+
     /// MLX's own attention, which the engine uses on GPUs, runs on the CPU here.
     #[test]
     fn the_cpu_path_agrees_with_mlx_for_all_windows_and_sinks() {
@@ -143,11 +187,12 @@ mod tests {
                     let values = array(0.51, &[1, 2, n_keys, 8]);
                     let outputs = [true, false].map(|on_cpu| {
                         let step =
-                            Step::new(&[], &[window], offset, n_tokens, on_cpu).expect("MLX");
+                            Step::new(&[], &[window], vec![offset], n_tokens, on_cpu).expect("MLX");
                         let mut sdpa = Sdpa::new(shape, on_cpu);
                         sdpa.sinks = sinks.clone();
                         let mask = step.mask(window);
-                        sdpa.forward(&queries, &keys, &values, mask).expect("MLX")
+                        let seen = [(keys.clone(), values.clone())];
+                        sdpa.forward(&queries, &seen, mask).expect("MLX")
                     });
                     let [own, mlx] = outputs;
                     let difference = own.subtract(&mlx).and_then(|d| d.abs());

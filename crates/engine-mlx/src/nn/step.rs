@@ -1,5 +1,5 @@
-//! The values that all layers share in one step (one forward pass): the positions of the tokens,
-//! their rotations, and the attention masks. They are computed once per step, because on a CPU a
+//! The values that all layers share in one step (one forward pass): the sequences, the positions of
+//! their tokens, the rotations, and the attention masks. They are computed once per step, because on a CPU a
 //! mask or a table of rotations takes as long as a layer's matrix product.
 
 use mlx_rs::{Array, ops};
@@ -23,33 +23,51 @@ pub(crate) struct Step<'a> {
     ropes: &'a [Rope],
     rotations: Vec<Rotation>,
     masks: Vec<(Option<i32>, Option<AttentionMask>)>,
-    pub(crate) offset: i32,
+    /// How many tokens of each sequence come before the step.
+    offsets: Vec<i32>,
+    /// Tokens of each sequence.
     pub(crate) n_tokens: i32,
 }
 
 impl<'a> Step<'a> {
-    /// Returns a step of `n_tokens` tokens after `offset` others, for layers with these ropes and
-    /// windows (`None` for full attention).
+    /// Returns a step of `n_tokens` tokens of each sequence, after as many others as `offsets` says, for
+    /// layers with these ropes and windows (`None` for full attention). Several sequences have one token
+    /// each.
     pub(crate) fn new(
         ropes: &'a [Rope],
         windows: &[Option<i32>],
-        offset: i32,
+        offsets: Vec<i32>,
         n_tokens: i32,
         on_cpu: bool,
     ) -> MlxResult<Self> {
+        // A token that is alone needs no mask, so the offset of the first sequence is enough.
+        let offset = offsets.first().copied().unwrap_or(0);
         let masks = windows
             .iter()
             .map(|&window| Ok((window, mask(window, offset, n_tokens, on_cpu)?)));
         Ok(Self {
-            rotations: ropes.iter().map(|rope| rope.at(offset, n_tokens)).collect(),
+            rotations: ropes
+                .iter()
+                .map(|rope| rope.at(&offsets, n_tokens))
+                .collect(),
             ropes,
             masks: masks.collect::<MlxResult<_>>()?,
-            offset,
+            offsets,
             n_tokens,
         })
     }
 
-    /// Rotates `[1, heads, tokens, head_dim]` by the rope with this index.
+    pub(crate) fn n_sequences(&self) -> i32 {
+        self.offsets.len() as i32
+    }
+
+    /// Returns the position of each token in its sequence, in the order of the tokens.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = i32> {
+        let offsets = self.offsets.iter();
+        offsets.flat_map(|&offset| offset..offset + self.n_tokens)
+    }
+
+    /// Rotates `[sequences, heads, tokens, head_dim]` by the rope with this index.
     pub(crate) fn rotate(&self, rope: usize, x: &Array) -> MlxResult<Array> {
         self.ropes[rope].rotate(x, &self.rotations[rope])
     }

@@ -3,6 +3,7 @@
 //! Architectures differ in their layers, which are behind the trait [`Layers`]. `models/llama.rs`
 //! has those of most architectures.
 
+use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 
 use super::{RmsNorm, Rope, Step};
@@ -14,27 +15,32 @@ use crate::ops::slice_axis;
 /// The layers of a model, from the embeddings to the last norm.
 pub(crate) trait Layers {
     /// Returns the output of the last layer, `[1, tokens, hidden_size]`, for `tokens` `[tokens]`
-    /// with the embeddings `x` `[1, tokens, hidden_size]`. Each layer stores in its cache what
-    /// later tokens need from these.
+    /// with the embeddings `x` `[1, tokens, hidden_size]`. `sequences` has the caches of each sequence
+    /// of the step, in which each layer stores what later tokens need from these.
     fn forward(
         &self,
         tokens: &Array,
         x: Array,
         step: &Step<'_>,
-        caches: &mut [LayerCache],
+        sequences: &mut [&mut [LayerCache]],
     ) -> MlxResult<Array>;
 
-    /// Returns an empty cache for each layer.
+    /// Returns an empty cache for each layer of a sequence.
     fn new_caches(&self) -> Vec<LayerCache>;
 }
 
 /// A layer with a cache, or the part of a layer that needs one: attention or recurrence.
 ///
-/// Rule: it knows the step and its own cache, and nothing of other layers.
+/// Rule: it knows the step and its own caches, and nothing of other layers.
 pub(crate) trait CachedLayer {
-    /// Maps `[1, tokens, hidden_size]` to the same shape. Stores in `cache`, which comes from
-    /// [`CachedLayer::new_cache`], what later tokens need.
-    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array>;
+    /// Maps `[1, tokens, hidden_size]` to the same shape. Stores in `caches`, one for each sequence of
+    /// the step from [`CachedLayer::new_cache`], what later tokens need.
+    fn forward(
+        &self,
+        x: &Array,
+        step: &Step<'_>,
+        caches: &mut [&mut LayerCache],
+    ) -> MlxResult<Array>;
 
     fn new_cache(&self) -> LayerCache;
 }
@@ -46,10 +52,10 @@ impl<L: CachedLayer> Layers for Vec<L> {
         _: &Array,
         mut x: Array,
         step: &Step<'_>,
-        caches: &mut [LayerCache],
+        sequences: &mut [&mut [LayerCache]],
     ) -> MlxResult<Array> {
-        for (layer, cache) in self.iter().zip(caches) {
-            x = layer.forward(&x, step, cache)?;
+        for (index, layer) in self.iter().enumerate() {
+            x = layer.forward(&x, step, &mut of_layer(sequences, index))?;
         }
         Ok(x)
     }
@@ -57,6 +63,15 @@ impl<L: CachedLayer> Layers for Vec<L> {
     fn new_caches(&self) -> Vec<LayerCache> {
         self.iter().map(CachedLayer::new_cache).collect()
     }
+}
+
+/// Returns the cache that the layer `index` has for each sequence.
+pub(crate) fn of_layer<'a>(
+    sequences: &'a mut [&mut [LayerCache]],
+    index: usize,
+) -> Vec<&'a mut LayerCache> {
+    let caches = sequences.iter_mut();
+    caches.map(|caches| &mut caches[index]).collect()
 }
 
 pub(crate) struct Transformer {
@@ -78,6 +93,7 @@ pub(crate) struct Transformer {
 /// The tokens of a step whose hidden states or logits are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Positions {
+    /// The last one of each sequence.
     Last,
     All,
 }
@@ -87,16 +103,17 @@ impl Transformer {
         self.layers.new_caches()
     }
 
-    /// Returns the logits that follow `tokens` `[tokens]`, `[1, vocab_size]` for the last position
-    /// or `[tokens, vocab_size]` for all, and appends the tokens to `caches`. Nothing is computed
-    /// until the result or the caches are evaluated.
+    /// Returns the logits that follow `tokens` `[tokens]`, `[sequences, vocab_size]` for the last
+    /// position or `[tokens, vocab_size]` for all, and appends the tokens to the caches of `sequences`:
+    /// all to those of one, or one to those of each. Nothing is computed until the result or the caches
+    /// are evaluated.
     pub(crate) fn logits(
         &self,
         tokens: &Array,
-        caches: &mut [LayerCache],
+        sequences: &mut [&mut [LayerCache]],
         positions: Positions,
     ) -> MlxResult<Array> {
-        let hidden = self.hidden_states(tokens, caches, positions)?;
+        let hidden = self.hidden_states(tokens, sequences, positions)?;
         self.unembed(&hidden)
     }
 
@@ -110,21 +127,30 @@ impl Transformer {
     }
 
     /// Returns the normalized hidden states after the last layer, `[1, positions, hidden_size]`,
-    /// and appends `tokens` `[tokens]` to `caches`.
+    /// and appends `tokens` `[tokens]` to the caches of `sequences`, as [`Transformer::logits`] does.
     pub(crate) fn hidden_states(
         &self,
         tokens: &Array,
-        caches: &mut [LayerCache],
+        sequences: &mut [&mut [LayerCache]],
         positions: Positions,
     ) -> MlxResult<Array> {
-        let n_tokens = tokens.dim(0);
-        let offset = caches.first().map_or(0, LayerCache::n_tokens);
-        let mut windows: Vec<_> = caches.iter().map(LayerCache::window).collect();
+        let n_tokens = match sequences.len() {
+            1 => tokens.dim(0),
+            n if n == tokens.size() => 1,
+            _ => return Err(Exception::custom("a step has one token of each sequence")),
+        };
+        let offset = |caches: &[LayerCache]| caches.first().map_or(0, LayerCache::n_tokens);
+        let offsets = sequences.iter().map(|caches| offset(caches)).collect();
+        let caches = sequences
+            .first()
+            .into_iter()
+            .flat_map(|caches| caches.iter());
+        let mut windows: Vec<_> = caches.map(LayerCache::window).collect();
         windows.sort_unstable();
         windows.dedup();
-        let step = Step::new(&self.ropes, &windows, offset, n_tokens, self.on_cpu)?;
+        let step = Step::new(&self.ropes, &windows, offsets, n_tokens, self.on_cpu)?;
         let x = self.embed(tokens)?;
-        let mut x = self.layers.forward(tokens, x, &step, caches)?;
+        let mut x = self.layers.forward(tokens, x, &step, sequences)?;
         if positions == Positions::Last && n_tokens > 1 {
             x = slice_axis(&x, 1, n_tokens - 1, n_tokens)?;
         }

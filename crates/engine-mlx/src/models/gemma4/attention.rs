@@ -6,7 +6,7 @@ use mlx_rs::{Array, fast};
 use transom_engine::EngineError;
 
 use crate::error::MlxResult;
-use crate::kv_cache::LayerCache;
+use crate::kv_cache::{LayerCache, append_to_each};
 use crate::linear::Linear;
 use crate::nn::{AttentionShape, Norms, RmsNorm, Sdpa, Step};
 use crate::weights::Loader;
@@ -21,8 +21,8 @@ pub(super) enum KeySource {
     EarlierLayer,
 }
 
-/// The last keys and values that layers computed in this step, by type of attention.
-pub(super) type SharedKeys = [Option<(Array, Array)>; 2];
+/// The last keys and values that layers computed in this step, of each sequence, by type of attention.
+pub(super) type SharedKeys = [Vec<(Array, Array)>; 2];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttentionArgs {
@@ -101,28 +101,30 @@ impl Gemma4Attention {
         })
     }
 
-    /// Splits `[1, tokens, heads * head_dim]` into `[1, tokens, heads, head_dim]`.
-    fn split_heads(&self, x: &Array) -> MlxResult<Array> {
-        x.reshape(&[1, x.dim(1), -1, self.args.shape.head_dim])
+    /// Splits `[1, all tokens, heads * head_dim]` into `[sequences, tokens, heads, head_dim]`.
+    fn split_heads(&self, x: &Array, step: &Step<'_>) -> MlxResult<Array> {
+        let head_dim = self.args.shape.head_dim;
+        x.reshape(&[step.n_sequences(), step.n_tokens, -1, head_dim])
     }
 
-    /// Computes and caches keys and values, and returns those that the tokens may attend to.
+    /// Computes and caches keys and values, and returns those that the tokens of each sequence may
+    /// attend to.
     fn keys_and_values(
         &self,
         own: &KeyProjections,
         x: &Array,
         step: &Step<'_>,
-        cache: &mut LayerCache,
-    ) -> MlxResult<(Array, Array)> {
-        let projected = self.split_heads(&own.keys.forward(x)?)?;
+        caches: &mut [&mut LayerCache],
+    ) -> MlxResult<Vec<(Array, Array)>> {
+        let projected = self.split_heads(&own.keys.forward(x)?, step)?;
         let keys = own.key_norm.forward(&projected)?;
         let keys = step.rotate(self.args.kind, &keys.transpose_axes(&[0, 2, 1, 3])?)?;
         let values = match &own.values {
-            Some(values) => self.split_heads(&values.forward(x)?)?,
+            Some(values) => self.split_heads(&values.forward(x)?, step)?,
             None => projected,
         };
         let values = fast::rms_norm(&values, None, self.args.norms.epsilon)?;
-        cache.append(&keys, &values.transpose_axes(&[0, 2, 1, 3])?)
+        append_to_each(caches, &keys, &values.transpose_axes(&[0, 2, 1, 3])?)
     }
 
     /// Maps `[1, tokens, hidden_size]` to the same shape.
@@ -130,24 +132,27 @@ impl Gemma4Attention {
         &self,
         x: &Array,
         step: &Step<'_>,
-        cache: &mut LayerCache,
+        caches: &mut [&mut LayerCache],
         shared: &mut SharedKeys,
     ) -> MlxResult<Array> {
-        let queries = self
-            .query_norm
-            .forward(&self.split_heads(&self.queries.forward(x)?)?)?;
+        let queries = self.split_heads(&self.queries.forward(x)?, step)?;
+        let queries = self.query_norm.forward(&queries)?;
         let queries = step.rotate(self.args.kind, &queries.transpose_axes(&[0, 2, 1, 3])?)?;
         let shared = &mut shared[self.args.kind];
         if let Some(own) = &self.own {
-            *shared = Some(self.keys_and_values(own, x, step, cache)?);
-        } else if let LayerCache::Shared { n_tokens } = cache {
-            *n_tokens += step.n_tokens;
+            *shared = self.keys_and_values(own, x, step, caches)?;
+        } else {
+            for cache in caches {
+                if let LayerCache::Shared { n_tokens } = &mut **cache {
+                    *n_tokens += step.n_tokens;
+                }
+            }
         }
-        let Some((keys, values)) = shared else {
+        if shared.is_empty() {
             return Err(Exception::custom("no earlier layer shares its keys"));
-        };
+        }
         let mask = step.mask(self.args.window);
-        let attended = self.sdpa.forward(&queries, keys, values, mask)?;
+        let attended = self.sdpa.forward(&queries, shared, mask)?;
         self.output.forward(&attended)
     }
 

@@ -128,11 +128,11 @@ impl Case {
         let mut start = 0;
         for &n_tokens in steps {
             let inputs = self.inputs(start, start + n_tokens);
-            let (step, after) = delta_rule(&inputs, state.as_ref()).expect("MLX");
+            let (step, mut after) = delta_rule(&inputs, &[state]).expect("MLX");
             assert_eq!(step.shape()[0], n_tokens as i32);
             let step = step.contiguous().expect("contiguous");
             out.extend_from_slice(step.as_slice::<f32>());
-            state = Some(after);
+            state = after.pop();
             start += n_tokens;
         }
         assert_eq!(start, self.n_tokens());
