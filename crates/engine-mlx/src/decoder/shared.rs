@@ -55,8 +55,8 @@ where
         matches!(self.newest, Newest::Shared { .. })
     }
 
-    /// Queues one step for all of `responses`, which can share it and have a choice. If that fails, each of them fails in
-    /// its next step.
+    /// Queues one step for all of `responses`, which can share it and have a choice. If that fails, each of
+    /// them fails in its next step.
     pub(crate) fn queue_shared(responses: &mut [&mut Self]) {
         let Err(error) = Self::try_queue_shared(responses) else {
             return;
