@@ -20,7 +20,7 @@ use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
 use crate::models;
 use crate::sessions::Sessions;
-use crate::shared_steps::StepSharing;
+use crate::shared_steps::{SharedSteps, StepSharing};
 use crate::weights::{Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
@@ -102,10 +102,15 @@ impl MlxEngine {
             draft: draft.as_ref().map(|draft| draft.name.clone()),
         };
         info.log_loaded();
+        let mut sharing = StepSharing::default();
+        if compute == Compute::CpuQuantized {
+            // There a product takes its time for each row, and measuring a large model takes long.
+            sharing.mode = SharedSteps::Never;
+        }
         Ok(MlxModel {
             sessions,
             responses: Responses::default(),
-            sharing: StepSharing::default(),
+            sharing,
             wired: Weak::new(),
             speculation: speculation(&step_widths, draft).map(Box::new),
             constraints: Constraints::default(),

@@ -108,7 +108,7 @@ impl MlxModel {
     }
 
     /// Sets when responses that are generated at the same time share their steps. By default they do if
-    /// that is measured to be faster.
+    /// that is measured to be faster, and never with quantized weights on a CPU.
     pub fn set_shared_steps(&mut self, shared_steps: SharedSteps) {
         self.sharing.mode = shared_steps;
     }
@@ -117,12 +117,20 @@ impl MlxModel {
     /// can share a step, if that is faster.
     fn share_steps(&mut self, id: ResponseId) {
         // Two steps where none is queued: that of the token, and the one after it.
-        while self.responses.get_mut(id).is_ok_and(Response::joins) {
+        while self.responses.get(id).is_some_and(Response::can_share) {
+            let mut pays = |n| {
+                let vocab_size = self.info.vocab_size;
+                self.sharing.pays(n, &self.transformer, vocab_size)
+            };
+            // What a constraint allows is only computed for a step that may be shared.
+            let n_able = self.responses.iter().filter(|one| one.can_share()).count();
+            if !pays(n_able) || !self.responses.get_mut(id).is_ok_and(Response::joins) {
+                return;
+            }
             let all = self.responses.iter_mut();
             let sharing = all.filter_map(|one| one.joins().then(|| one.generation.decoder_mut()));
             let mut sharing: Vec<_> = sharing.collect();
-            let (n, vocab_size) = (sharing.len(), self.info.vocab_size);
-            if n < 2 || !self.sharing.pays(n, &self.transformer, vocab_size) {
+            if !pays(sharing.len()) {
                 return;
             }
             ResponseDecoder::queue_shared(&mut sharing);

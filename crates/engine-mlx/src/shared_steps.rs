@@ -47,9 +47,8 @@ impl StepSharing {
     /// Returns true if `n` responses share their steps. `vocab_size` is that of the model.
     pub(crate) fn pays(&mut self, n: usize, transformer: &Transformer, vocab_size: usize) -> bool {
         match self.mode {
-            SharedSteps::Always => return true,
-            SharedSteps::Never => return false,
-            SharedSteps::IfFaster => {}
+            SharedSteps::IfFaster if n > 1 => {}
+            mode => return mode == SharedSteps::Always && n > 1,
         }
         if self.measured.len() <= n {
             self.measured.resize(n + 1, None);
