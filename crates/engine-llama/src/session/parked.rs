@@ -42,10 +42,7 @@ impl ParkedConversation {
 
     /// Replaces the contents of `context`. Returns false if that failed; then the cache is empty.
     pub(super) fn restore(&self, context: &mut Context) -> bool {
-        // The copy of a response in progress may have a token that the response has not appended yet.
-        let n_tokens = self.conversation.tokens.len();
         context.set_state(0, &self.state)
-            && (self.rules.needs_checkpoint || context.remove(0, n_tokens..usize::MAX))
     }
 
     /// Returns how many tokens of `prompt` would not need prefill.

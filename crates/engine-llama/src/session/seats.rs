@@ -212,7 +212,12 @@ impl Session {
 
     /// Creates an own context with the contents `state`.
     fn restore_own(&mut self, state: &[u8]) -> Result<(), EngineError> {
-        self.make_context(self.tokens().len() + 1)?;
+        // As in `Session::reuse`.
+        let n_needed = match self.is_private {
+            true => self.config.context_length,
+            false => self.tokens().len() + 1,
+        };
+        self.make_context(n_needed)?;
         let is_whole = self
             .context
             .as_mut()

@@ -81,6 +81,10 @@ impl Session {
             && n_reused.saturating_mul(MAX_COPY_RATIO) >= running.tokens().len();
         // Keys whose rotation is pending cannot be copied.
         let can_copy = is_worth_it && !running.shift_is_pending;
+        if let (true, Some(seat), Some(joint)) = (can_copy, running.seat, &mut self.shared.joint) {
+            // The copy has exactly the tokens of the session.
+            joint.withdraw(seat);
+        }
         let Some(cache) = self.cache_of(running).filter(|_| can_copy) else {
             return;
         };

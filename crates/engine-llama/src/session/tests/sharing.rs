@@ -206,7 +206,7 @@ fn the_last_session_leaves_the_joint_context() {
     assert!(running.idle.shared.joint.is_none());
 }
 
-/// A copy of a running response may have a token that the response has not appended.
+/// The token that the session announced is computed but not appended, so it is not in the copy.
 #[test]
 fn a_prompt_continues_from_a_copy_of_a_session_with_a_seat() {
     let mut running = Running::new(DENSE, &[100, 200]);
@@ -221,6 +221,9 @@ fn a_prompt_continues_from_a_copy_of_a_session_with_a_seat() {
     running.idle.shared.parked = Parked::new(1 << 30);
     running.idle.park_copy_of(&running.sessions[0], &prompt);
     assert_eq!(running.idle.reuse(prompt), Ok(shared.len()));
+    // The session goes on.
+    assert!(running.append(0, &[40], &JobControl::new()));
+    running.check(0, 1);
     let rest = &prompt.tokens[shared.len()..];
     let found = last_logits(&mut running.idle, rest);
     let expected = logits_from_scratch(&mut running.fresh, prompt.tokens);
