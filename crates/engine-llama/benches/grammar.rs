@@ -1,5 +1,6 @@
 //! Compares the speed of responses under a JSON Schema with llama.cpp's own grammar:
-//! `cargo bench -p transom-engine-llama --bench grammar [-- FILE.gguf]`.
+//! `cargo bench -p transom-engine-llama --bench grammar [-- FILE.gguf] [compact]`. With `compact`, both sides
+//! allow no white space.
 //!
 //! Both sides load the same file, use the same threads, and write an object with the same properties,
 //! whose schema has 200 lines. llama.cpp's side does what its server does: it draws the most likely token,
@@ -39,11 +40,15 @@ const MAX_LENGTH: usize = 12;
 
 fn main() {
     // Cargo passes `--bench`.
-    let file = std::env::args().skip(1).find(|text| !text.starts_with('-'));
+    let arguments = std::env::args()
+        .skip(1)
+        .filter(|text| !text.starts_with('-'));
+    let (options, files): (Vec<_>, Vec<_>) = arguments.partition(|text| text == "compact");
+    let is_compact = !options.is_empty();
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter/starter.gguf");
-    let file = file.map_or(starter, PathBuf::from);
+    let file = files.first().map_or(starter, PathBuf::from);
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (schema, gbnf) = schema_and_grammar();
+    let (schema, gbnf) = schema_and_grammar(is_compact);
     let n_lines = serde_json::to_string_pretty(&schema)
         .unwrap()
         .lines()
@@ -103,7 +108,7 @@ fn main() {
 }
 
 /// Returns a schema of 40 required properties, and the grammar that llama.cpp's converter writes for it.
-fn schema_and_grammar() -> (Value, CString) {
+fn schema_and_grammar(is_compact: bool) -> (Value, CString) {
     let mut properties = Map::new();
     let mut pairs = Vec::new();
     for index in 0..N_PROPERTIES {
@@ -126,6 +131,7 @@ fn schema_and_grammar() -> (Value, CString) {
         "required": required,
         "properties": properties,
         "additionalProperties": false,
+        "x-guidance": { "whitespace_flexible": !is_compact },
     });
     let states = ENUM.map(|state| format!("\"\\\"{state}\\\"\"")).join(" | ");
     let grammar = [
@@ -133,7 +139,10 @@ fn schema_and_grammar() -> (Value, CString) {
             "root ::= \"{{\" space {} \"}}\" space",
             pairs.join(" \",\" space ")
         ),
-        "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}".to_owned(),
+        match is_compact {
+            true => "space ::= \"\"".to_owned(),
+            false => "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}".to_owned(),
+        },
         "char ::= [^\"\\\\\\x7F\\x00-\\x1F] | [\\\\] ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4})"
             .to_owned(),
         format!("text ::= \"\\\"\" char{{0,{MAX_LENGTH}}} \"\\\"\" space"),

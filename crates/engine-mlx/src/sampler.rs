@@ -166,6 +166,9 @@ impl Sampler {
 
     /// Counts tokens of the response that were not sampled.
     pub(crate) fn record_known(&mut self, tokens: &[u32]) -> MlxResult<()> {
+        if self.seen.is_none() && self.generated.is_none() {
+            return Ok(());
+        }
         let mut tokens = tokens.iter();
         tokens.try_for_each(|token| self.record(&Array::from_slice(&[*token], &[1])))
     }

@@ -8,7 +8,8 @@
 //! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
 //! `first` is the time until the first token can be drawn, `mask` that of each later token. `33 tools` is
 //! the time until the first token of a response that may call one of 33 tools, with these schemas. Texts
-//! that are valid and cannot be written, and the opposite, are counted and named.
+//! that are valid and cannot be written, and the opposite, are counted and named. `forced` tokens are those
+//! that a response gets without sampling.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,6 +19,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -53,6 +55,7 @@ fn main() {
         (None, _) => of_tests(),
     };
     let (tokenizer, small) = starter_tokens().unwrap();
+    let tokenizer = Rc::new(tokenizer);
     println!("{} schemas", cases.len());
     println!(
         "{:>10} {:>8} {:>8} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -61,6 +64,7 @@ fn main() {
     let large = enlarged(&small);
     for table in [small, large] {
         measure(&cases, &tokenizer, &table);
+        measure_forced(&cases, &tokenizer, &table);
         measure_tools(&cases, &table);
     }
 }
@@ -186,6 +190,69 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
             at(0.9),
             at(0.99),
             at(1.0),
+        );
+    }
+}
+
+/// Prints how many tokens of the valid texts are written without sampling, because the schema leaves no
+/// choice: in compact texts, in indented ones, and in compact ones if no white space is allowed.
+fn measure_forced(cases: &[Case], tokenizer: &Rc<Tokenizer>, table: &TokenTable) {
+    let mut constraints = Constraints::default();
+    for (layout, is_indented, is_fixed) in [
+        ("compact", false, false),
+        ("indented", true, false),
+        ("no white space", false, true),
+    ] {
+        let (mut n_tokens, mut n_forced, mut n_runs) = (0, 0, 0);
+        for case in cases {
+            let mut schema = case.schema.clone();
+            if let (true, Some(map)) = (is_fixed, schema.as_object_mut()) {
+                let options = json!({ "whitespace_flexible": false });
+                map.insert("x-guidance".to_owned(), options);
+            }
+            let constraint = Constraint::on_answer(Grammar::JsonSchema(schema));
+            for (_, text) in case.texts.iter().filter(|(is_valid, _)| *is_valid) {
+                let text = match is_indented {
+                    true => {
+                        let value: Value = serde_json::from_str(text).unwrap();
+                        serde_json::to_string_pretty(&value).unwrap()
+                    }
+                    false => text.clone(),
+                };
+                let Some(response) = start(&mut constraints, &constraint, table) else {
+                    break;
+                };
+                let spell = tokenizer.clone();
+                let spell = move |text: &str| spell.encode(text, false).ok();
+                let mut response = response.spelled_by(spell);
+                let mut rest = text.as_str();
+                while !rest.is_empty() && !response.is_complete() {
+                    let mut tokens = response.forced(usize::MAX);
+                    n_runs += usize::from(!tokens.is_empty());
+                    n_forced += tokens.len();
+                    if tokens.is_empty() {
+                        tokens.push(tokenizer.encode(rest, false).unwrap()[0]);
+                    }
+                    let mut n_bytes = 0;
+                    let is_written = tokens.iter().all(|token| {
+                        if let TokenText::Text(bytes) = &table.tokens[*token as usize] {
+                            n_bytes += bytes.len();
+                        }
+                        n_tokens += 1;
+                        let mask = response.mask().ok().flatten();
+                        mask.is_some_and(|mask| mask.allows(*token))
+                            && response.accept(*token).is_ok()
+                    });
+                    match rest.get(n_bytes..) {
+                        Some(after) if is_written => rest = after,
+                        _ => break,
+                    }
+                }
+            }
+        }
+        println!(
+            "{:>10} {layout}: {n_forced} of {n_tokens} tokens are forced, in {n_runs} runs",
+            table.tokens.len()
         );
     }
 }

@@ -126,6 +126,9 @@ fn white_space_is_bounded() {
     assert!(!matches(&Grammar::JsonObject, &text(33)));
     let own = json!({ "type": "object", "x-guidance": { "whitespace_pattern": " *" } });
     assert!(!matches(&Grammar::JsonSchema(own), &text(33)));
+    let none = json!({ "type": "object", "x-guidance": { "whitespace_flexible": false } });
+    let none = Grammar::JsonSchema(none);
+    assert!(matches(&none, r#"{"a":1,"b":2}"#) && !matches(&none, r#"{"a": 1}"#));
 }
 
 #[test]
