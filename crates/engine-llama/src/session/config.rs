@@ -30,11 +30,14 @@ pub(crate) struct CacheConfig {
     pub(crate) min_sharing: usize,
 }
 
-/// Responses that share steps on a GPU, which waits for the weights in decode.
-const MIN_SHARING_ON_GPU: usize = 2;
+/// Responses that share steps: a device waits for the weights in decode.
+const MIN_SHARING: usize = 2;
 
-/// The same on the CPU, where two at once gain nothing; see `docs/benchmarks.md`.
-const MIN_SHARING: usize = 3;
+/// The same on a CPU with less than [`SMALL_WEIGHTS`], which are partly in its cache; see
+/// `docs/benchmarks.md`.
+const MIN_SHARING_SMALL: usize = 3;
+
+const SMALL_WEIGHTS: u64 = 128 << 20;
 
 impl CacheConfig {
     /// Returns the configuration for a model within `limits`, on a GPU or on the CPU.
@@ -54,10 +57,12 @@ impl CacheConfig {
             can_shift: files.can_shift(model.sliding_window()),
             is_for_long_text: files.original_context_entry(context_length).is_some(),
             parked_bytes: limits.parked_bytes,
-            min_sharing: match (model.attends_to_all(), has_gpu) {
-                (false, _) => usize::MAX,
-                (true, true) => MIN_SHARING_ON_GPU,
-                (true, false) => MIN_SHARING,
+            min_sharing: if !model.attends_to_all() {
+                usize::MAX
+            } else if !has_gpu && model.n_bytes() < SMALL_WEIGHTS {
+                MIN_SHARING_SMALL
+            } else {
+                MIN_SHARING
             },
         }
     }
