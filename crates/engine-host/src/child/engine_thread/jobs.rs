@@ -87,7 +87,9 @@ impl EngineThread<'_> {
         let stepped = self.use_model("generating", |model| {
             model.step(id, &mut |event| shared.report_event(job, event))
         });
-        self.turns.record(job, began.elapsed());
+        let model = self.model.as_ref().filter(|_| self.broken.is_none());
+        let next_step = |id| model.map_or(NextStep::Compute, |model| model.next_step(id));
+        self.turns.record(job, began.elapsed(), next_step);
         shared.heartbeat.beat();
         let result = match stepped {
             Ok(None) => return,
