@@ -37,7 +37,6 @@ pub(crate) struct Session {
     /// The contents are private, so they are never in a file.
     is_private: bool,
     batch: Batch,
-    thread_tuner: ThreadTuner,
 }
 
 /// What belongs to the sessions of a model together. It is in the session that is being used, and in the
@@ -48,6 +47,8 @@ struct Shared {
     parked: Parked<ParkedConversation>,
     /// The caches of the sessions that share steps.
     joint: Option<Joint>,
+    /// Other programs take the same cores from all of them.
+    thread_tuner: ThreadTuner,
     /// Steps could not be shared, such as for lack of memory. Not tried again until the model is idle.
     is_apart: bool,
 }
@@ -55,8 +56,8 @@ struct Shared {
 impl Session {
     pub(crate) fn new(model: Rc<Model>, threads: Rc<ThreadPool>, config: CacheConfig) -> Self {
         Self {
-            thread_tuner: ThreadTuner::new(threads.len()),
             shared: Shared {
+                thread_tuner: ThreadTuner::new(threads.len()),
                 parked: Parked::new(config.parked_bytes),
                 joint: None,
                 is_apart: false,

@@ -117,6 +117,7 @@ impl Joint {
 
     /// Processes `tokens`, which follow `n_before` others; the last `n_logits` return logits. If it is
     /// the announced token alone, it takes what was computed, or computes the announced tokens of all.
+    /// Returns how many tokens were computed.
     ///
     /// # Errors
     /// After an error nothing was announced or appended of this seat, and nothing else was computed.
@@ -127,7 +128,7 @@ impl Joint {
         n_before: usize,
         n_logits: usize,
         job: &JobControl,
-    ) -> Result<(), StepError> {
+    ) -> Result<usize, StepError> {
         let is_announced = |found: &Seat| {
             let announced = found.announced.map(|(token, at)| ([token], at));
             announced.is_some_and(|(token, at)| token == tokens && at == n_before)
@@ -138,7 +139,7 @@ impl Joint {
             && found.logits.is_some()
         {
             found.announced = None;
-            return Ok(());
+            return Ok(0);
         }
         self.withdraw(seat);
         self.batch.clear();
@@ -166,7 +167,7 @@ impl Joint {
                 other.logits = logits;
             }
         }
-        result
+        result.map(|()| self.batch.len())
     }
 
     /// Returns the logits of the `index`-th token that was appended last.

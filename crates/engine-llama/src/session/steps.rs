@@ -21,36 +21,36 @@ impl Session {
         job: &JobControl,
     ) -> Result<bool, EngineError> {
         let n_before = self.tokens().len();
-        let result = match self.seat {
-            Some(seat) => {
-                let Some(joint) = &mut self.shared.joint else {
-                    return Ok(false);
-                };
-                joint.set_n_threads(self.thread_tuner.n_threads());
+        if self.seat.is_none() {
+            self.reserve(n_before + tokens.len())?;
+        }
+        let n_threads = self.shared.thread_tuner.n_threads();
+        let began = Instant::now();
+        let result = match (self.seat, &mut self.shared.joint, &mut self.context) {
+            (Some(seat), Some(joint), _) => {
+                joint.set_n_threads(n_threads);
                 joint.append(seat, tokens, n_before, n_logits, job)
             }
-            None => {
-                self.reserve(n_before + tokens.len())?;
-                let Some(context) = &mut self.context else {
-                    return Ok(false);
-                };
+            (None, _, Some(context)) => {
                 self.batch.fill(tokens, n_before, n_logits);
-                context.set_n_threads(self.thread_tuner.n_threads());
-                let began = Instant::now();
+                context.set_n_threads(n_threads);
                 let result = context.step(&mut self.batch, job);
-                if tokens.len() == 1 {
-                    self.thread_tuner.record_step(began.elapsed());
-                }
-                result
+                result.map(|()| tokens.len())
             }
+            _ => return Ok(false),
         };
+        if let (Ok(n_computed @ 1..), [_]) = (result, tokens) {
+            // A token takes less time in a shared step, but not as much less as a slow step takes more.
+            let took = began.elapsed() / n_computed as u32;
+            self.shared.thread_tuner.record_step(took);
+        }
         let conversation = &mut self.conversation;
         conversation.tokens.extend_from_slice(tokens);
         if conversation.n_exact == n_before {
             conversation.n_exact += tokens.len();
         }
         match result {
-            Ok(()) => {
+            Ok(_) => {
                 self.shift_is_pending = false;
                 Ok(true)
             }
