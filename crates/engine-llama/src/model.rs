@@ -92,8 +92,8 @@ impl LlamaModel {
     }
 
     /// Lets responses that decode share steps where that pays.
-    fn arrange_seats(&mut self) -> Result<(), EngineError> {
-        let is_only = self.responses.len() == 1;
+    /// `is_only` is true if one response is in progress, and no other one begins.
+    fn arrange_seats(&mut self, is_only: bool) -> Result<(), EngineError> {
         let decoders = self.responses.iter_mut().map(Generation::decoder_mut);
         let sharing = decoders.filter(|decoder| decoder.may_share_steps());
         let mut sessions: Vec<_> = sharing.map(Decoder::session_mut).collect();
@@ -186,7 +186,7 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        self.arrange_seats()?;
+        self.arrange_seats(false)?;
         for response in self.responses.iter() {
             let running = response.decoder().session();
             self.session.park_copy_of(running, &session_prompt);
@@ -227,7 +227,7 @@ impl LoadedModel for LlamaModel {
         id: ResponseId,
         sink: &mut dyn TokenSink,
     ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
-        self.arrange_seats()?;
+        self.arrange_seats(self.responses.len() == 1)?;
         let response = self.responses.get_mut(id)?;
         self.session
             .swap_shared(response.decoder_mut().session_mut());

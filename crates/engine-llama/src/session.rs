@@ -310,7 +310,8 @@ impl Session {
     }
 
     fn can_shift(&self) -> bool {
-        self.config.can_shift && self.context.as_ref().is_some_and(Context::can_shift)
+        let cache = self.cache();
+        self.config.can_shift && cache.is_some_and(|(context, _)| context.can_shift())
     }
 
     /// Removes tokens and moves the later ones down. Returns false if the model cannot do that.

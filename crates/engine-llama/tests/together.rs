@@ -10,11 +10,15 @@ use support::{Model, load, model_path};
 use transom_catalog::test_support::{TemporaryModel, TinyModel};
 use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
 use transom_engine::{
-    ConversationId, FinishReason, GenerationParams, JobControl, Limits, ResponseId, SamplingParams,
+    ConversationId, FinishReason, GenerationParams, JobControl, Limits, NextStep, ResponseId,
+    SamplingParams,
 };
 use transom_engine_llama::LlamaEngine;
 
 const CONTEXT: usize = 2048;
+
+/// Sharing steps needs memory to move the caches, which is that of longer contexts.
+const SHARED_CONTEXT: usize = 8192;
 
 fn model(parked_bytes: u64) -> Model {
     model_at(&model_path("llama-f16"), parked_bytes)
@@ -27,7 +31,12 @@ fn model_at(path: &Path, parked_bytes: u64) -> Model {
 /// Loads a model of which `min_sharing` responses and more share steps.
 fn model_sharing(path: &Path, parked_bytes: u64, min_sharing: usize) -> Model {
     let limits = Limits {
-        context_length: CONTEXT,
+        // Longer than most models here.
+        context_length: if min_sharing < usize::MAX {
+            SHARED_CONTEXT
+        } else {
+            CONTEXT
+        },
         parked_bytes,
         ..Limits::default()
     };
@@ -40,6 +49,15 @@ fn model_sharing(path: &Path, parked_bytes: u64, min_sharing: usize) -> Model {
 fn long_model() -> TemporaryModel {
     let model = TinyModel {
         context_length: CONTEXT as u32,
+        ..TinyModel::default()
+    };
+    model.write_temporary()
+}
+
+/// Writes a model whose responses can share steps.
+fn sharing_model() -> TemporaryModel {
+    let model = TinyModel {
+        context_length: SHARED_CONTEXT as u32,
         ..TinyModel::default()
     };
     model.write_temporary()
@@ -189,13 +207,31 @@ fn a_response_starts_from_a_copy_of_a_running_one_if_it_shares_enough() {
     }
 }
 
+#[test]
+fn the_step_of_one_response_computes_the_token_of_another() {
+    let file = sharing_model();
+    let mut model = model_sharing(&file.path, 0, 2);
+    let ids = [1, 2].map(|id| begin(&mut *model, &words(60, id as u32), &greedy(id, 30)));
+    for id in ids {
+        step_to_first_token(&mut *model, id);
+    }
+    let mut n_taken = 0;
+    for _ in 0..20 {
+        for id in ids {
+            n_taken += usize::from(model.next_step(id) == NextStep::Take);
+            assert_eq!(model.step(id, &mut Recorder::default()), Ok(None));
+        }
+    }
+    assert!(n_taken >= 18, "{n_taken}");
+}
+
 /// Responses of several lengths that begin and end at different times share steps. Each is the one that it
 /// is alone, and its conversation continues at its end.
 #[test]
 fn shared_steps_change_no_token() {
-    let path = model_path("llama-f16");
-    let mut alone = model(0);
-    let mut together = model_sharing(&path, 256 << 20, 2);
+    let file = sharing_model();
+    let mut alone = model_at(&file.path, 0);
+    let mut together = model_sharing(&file.path, 256 << 20, 2);
     let mut prompts: Vec<Vec<u32>> = (0..5).map(|n| words(40 + 30 * n, 300 * n as u32)).collect();
     for turn in 0..2 {
         let requests: Vec<(Vec<u32>, GenerationParams)> = (1..)
@@ -225,11 +261,11 @@ fn shared_steps_change_no_token() {
 /// A response stops within one turn, also while others share its steps, and the others go on.
 #[test]
 fn a_response_is_stopped_beside_others_that_share_its_steps() {
-    let path = model_path("llama-f16");
-    let mut alone = model(0);
+    let file = sharing_model();
+    let mut alone = model_at(&file.path, 0);
     let id = begin(&mut *alone, &words(60, 1), &greedy(1, 60));
     let (expected, _) = in_turns(&mut *alone, &[id]).remove(0);
-    let mut model = model_sharing(&path, 0, 2);
+    let mut model = model_sharing(&file.path, 0, 2);
     let one = model.memory().kv_cache_bytes;
     let control = JobControl::new();
     let running = begin(&mut *model, &words(60, 1), &greedy(1, 60));
@@ -254,7 +290,7 @@ fn a_response_is_stopped_beside_others_that_share_its_steps() {
 /// A request with a seed is answered the same beside others as alone.
 #[test]
 fn a_response_with_a_seed_is_the_same_beside_others() {
-    let path = model_path("llama-f16");
+    let file = sharing_model();
     let seeded = GenerationParams {
         sampling: SamplingParams {
             seed: Some(5),
@@ -263,10 +299,10 @@ fn a_response_with_a_seed_is_the_same_beside_others() {
         },
         ..greedy(9, 50)
     };
-    let mut alone = model(0);
+    let mut alone = model_at(&file.path, 0);
     let id = begin(&mut *alone, &words(70, 7), &seeded);
     let (expected, _) = in_turns(&mut *alone, &[id]).remove(0);
-    let mut model = model_sharing(&path, 0, 2);
+    let mut model = model_sharing(&file.path, 0, 2);
     let mut ids = vec![begin(&mut *model, &words(70, 7), &seeded)];
     ids.extend([1, 2].map(|id| begin(&mut *model, &words(50, id as u32), &greedy(id, 60))));
     assert_eq!(in_turns(&mut *model, &ids)[0].0, expected);

@@ -1,11 +1,20 @@
 //! The weights of a model.
 #![expect(unsafe_code, reason = "calls into C")]
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
+
+/// Architectures whose cache has a part that chooses what a token attends to.
+const COMPOSITE_CACHES: [&CStr; 5] = [
+    c"deepseek32",
+    c"deepseek4",
+    c"glm-dsa",
+    c"hy_v4",
+    c"minimax-m3",
+];
 
 /// Returns true if llama.cpp was built for a GPU and found one.
 pub(crate) fn supports_gpu() -> bool {
@@ -104,7 +113,16 @@ impl Model {
 
     /// Returns true if all layers attend to all tokens, so a cache is nothing but their keys and values.
     pub(crate) fn attends_to_all(&self) -> bool {
-        self.sliding_window() == 0 && !self.has_recurrent_state()
+        self.sliding_window() == 0 && !self.has_recurrent_state() && !self.has_composite_cache()
+    }
+
+    fn has_composite_cache(&self) -> bool {
+        let mut name = [0_u8; 32];
+        let (key, start) = (c"general.architecture".as_ptr(), name.as_mut_ptr());
+        // SAFETY: as above; the key ends in a zero, and llama.cpp writes at most that many bytes.
+        unsafe { sys::llama_model_meta_val_str(self.as_ptr(), key, start.cast(), name.len()) };
+        let name = CStr::from_bytes_until_nul(&name);
+        name.is_ok_and(|name| COMPOSITE_CACHES.contains(&name))
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::llama_model {

@@ -52,6 +52,10 @@ impl Joint {
         self.context.set_n_threads(n);
     }
 
+    pub(super) fn n_seats(&self) -> usize {
+        self.seats.len()
+    }
+
     /// Returns the number of tokens that all sequences together have space for.
     pub(super) fn n_tokens(&self) -> usize {
         self.seats.len() * self.context.capacity()

@@ -1,7 +1,7 @@
 //! Which sessions share the steps of a joint context, and the moving of their caches.
 //!
-//! Rule: a cache is copied only through memory, and at no time do the caches and these copies take more
-//! than a full context for each response in progress, which is what the memory estimate counts.
+//! Rule: the joint context, its contents a second time and one of them a third time take at most a full
+//! context for each response that shares it, which is what the memory estimate counts.
 
 use transom_engine::EngineError;
 
@@ -47,9 +47,7 @@ impl CacheConfig {
             return None;
         }
         let capacity = self.capacity(longest + ROOM);
-        // While the caches move, the contents are in memory a second time, and one of them a third time.
-        let n_copied = n_used + longest;
-        let fits = |n_seats: &usize| n_seats * capacity + n_copied <= n * self.context_length;
+        let fits = |n_seats: &usize| self.fits(*n_seats, n, capacity);
         let mut seats = [n.next_power_of_two().min(MAX_SEQUENCES), n].into_iter();
         (longest < capacity).then_some(())?;
         Some(Plan {
@@ -57,6 +55,12 @@ impl CacheConfig {
             n_seats: seats.find(fits)?,
             capacity,
         })
+    }
+
+    /// Returns true if a joint context may stay in memory for `n` responses. While their caches move, the
+    /// contents are in memory a second time, and one of them a third time.
+    fn fits(&self, n_seats: usize, n: usize, capacity: usize) -> bool {
+        (n_seats + n + 1).saturating_mul(capacity) <= n.saturating_mul(self.context_length)
     }
 }
 
@@ -83,9 +87,9 @@ impl Session {
         let n_free = joint.map_or(0, Joint::n_free_seats);
         let is_full = |session: &Self| session.seat.is_some() && session.tokens().len() >= capacity;
         // The context is too large for those that are left.
-        let must_move = joint.is_some_and(|joint| {
-            is_only || joint.n_tokens() > n_seated * self.config.context_length
-        }) || decoding.iter().any(|session| is_full(session));
+        let must_move = joint
+            .is_some_and(|joint| is_only || !self.config.fits(joint.n_seats(), n_seated, capacity))
+            || decoding.iter().any(|session| is_full(session));
         if !must_move && (n_seated == decoding.len() || self.shared.is_apart) {
             return Ok(());
         }
@@ -147,8 +151,8 @@ impl Session {
         match session.seat {
             Some(_) => Ok(()),
             None => {
-                self.shared.is_apart = true;
-                session.restore_own(&state)
+                self.stay_apart();
+                self.restore_own_of(session, &state)
             }
         }
     }
@@ -165,9 +169,12 @@ impl Session {
         for (index, session) in sessions.iter_mut().enumerate() {
             let state = match (session.seat.take(), &mut self.shared.joint) {
                 (Some(seat), Some(joint)) => {
-                    let state = joint.leave(seat);
-                    // It has no other cache.
-                    Some(state.ok_or_else(|| failed(MOVING, "not enough memory"))?)
+                    let Some(state) = joint.leave(seat) else {
+                        // It has no other cache.
+                        session.release();
+                        return Err(failed(MOVING, "not enough memory"));
+                    };
+                    Some(state)
                 }
                 _ if index < n_sharing => {
                     let state = session
@@ -193,8 +200,10 @@ impl Session {
             let joint = self.shared.joint.as_mut().filter(|_| index < n_sharing);
             session.seat = joint.and_then(|joint| joint.take_seat(&state));
             if session.seat.is_none() {
-                self.shared.is_apart |= index < n_sharing;
-                session.restore_own(&state)?;
+                if index < n_sharing && !self.shared.is_apart {
+                    self.stay_apart();
+                }
+                self.restore_own_of(session, &state)?;
             }
         }
         Ok(())
@@ -204,13 +213,24 @@ impl Session {
         let params = self.config.context(plan.n_seats, plan.capacity);
         let context = Context::new(self.model.clone(), self.threads.clone(), params);
         if context.is_none() {
-            self.shared.is_apart = true;
-            warn("responses do not share steps");
+            self.stay_apart();
         }
         Some(Joint::new(context?, plan.n_seats))
     }
 
-    /// Creates an own context with the contents `state`.
+    fn stay_apart(&mut self) {
+        self.shared.is_apart = true;
+        warn("responses do not share steps");
+    }
+
+    /// Gives a session its own context with the contents `state`. Parked conversations make room for it.
+    fn restore_own_of(&mut self, session: &mut Self, state: &[u8]) -> Result<(), EngineError> {
+        self.swap_shared(session);
+        let restored = session.restore_own(state);
+        self.swap_shared(session);
+        restored
+    }
+
     fn restore_own(&mut self, state: &[u8]) -> Result<(), EngineError> {
         // As in `Session::reuse`.
         let n_needed = match self.is_private {

@@ -8,7 +8,7 @@ use crate::test_support::{
     DENSE, HYBRID, TOLERANCE, TestModel, WINDOWED, difference, logits_from_scratch, random_tokens,
 };
 
-const CONTEXT: usize = 2048;
+const CONTEXT: usize = 4096;
 
 /// The sessions of responses that decode, and an idle one with what belongs to the model.
 struct Running {
@@ -187,7 +187,7 @@ fn a_full_seat_moves_to_a_larger_context_or_to_its_own() {
             }
         }
     }
-    // Twice the contents do not fit beside three contexts of 2,048 tokens.
+    // A larger one and its contents do not fit into three contexts of 4,096 tokens.
     assert_eq!(running.n_seated(), 0);
 }
 
@@ -257,8 +257,8 @@ fn plans() {
         // Another one can join without moving the caches.
         (&[10, 20, 30], 2, 8192, plan(3, 4, 1024)),
         (&[10, 20, 1000], 2, 8192, plan(3, 4, 2048)),
-        // There is no memory for a fourth seat.
-        (&[10, 20, 1000], 2, 2048, plan(2, 2, 1024)),
+        // There is no memory for three seats of that size.
+        (&[10, 20, 1000], 2, 4096, plan(2, 2, 1024)),
         // Every step would read as many keys as the longest sequence has.
         (&[10, 20, 6000], 2, 8192, plan(2, 2, 1024)),
         // While they move, all contents are in memory twice.
