@@ -17,8 +17,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use transom_engine::test_support::{begin, in_turns, step_to_first_token};
-use transom_engine::{GenerationParams, Limits, LoadedModel, ResponseId, SamplingParams};
+use transom_engine::test_support::{begin, greedy_params, in_turns, step_to_first_token};
+use transom_engine::{GenerationParams, Limits, LoadedModel, ResponseId};
 use transom_engine_llama::LlamaEngine;
 
 const PROMPT: u32 = 100;
@@ -67,14 +67,9 @@ fn main() {
 /// Decodes `n` responses at the same time. Returns the tokens of all per second.
 fn tokens_per_second(model: &mut dyn LoadedModel, n: u32) -> f64 {
     let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
         max_tokens: Some(N_TOKENS),
-        ignore_end_of_text: true,
         speculate: false,
-        ..GenerationParams::default()
+        ..greedy_params()
     };
     let prompt =
         |index: u32| Vec::from_iter((0..PROMPT).map(|at| 300 + (at * 7 + index * 31) % 1000));

@@ -151,15 +151,13 @@ where
         let n_before = self.session.tokens().len();
         let free = self.session.n_free().saturating_sub(1);
         let max_more = free.min(n_left.saturating_sub(1));
-        if self.options.writes_forced {
-            let max_step = self.session.config().max_step();
-            let forced = self.constraint.forced(max_more.min(max_step - 1));
-            if !forced.is_empty() {
-                return self.write_forced(last, &forced, control);
-            }
-        }
-        if self.session.shares_steps() {
-            return self.step_together(last, control);
+        let max_step = self.session.config().max_step();
+        let forced = match self.options.writes_forced {
+            true => self.constraint.forced(max_more.min(max_step - 1)),
+            false => Vec::new(),
+        };
+        if !forced.is_empty() || self.session.shares_steps() {
+            return self.step_without_draft(last, &forced, control);
         }
         let max_draft = max_more.min(MAX_DRAFT);
         self.read_with_drafter(max_draft, control);
@@ -181,9 +179,9 @@ where
         Ok(true)
     }
 
-    /// Writes the `forced` tokens after `last` in one step, and samples the token after them. Returns
-    /// false if the job was stopped.
-    fn write_forced(
+    /// Computes a step for `last` and the `forced` tokens after it, and samples the token after them.
+    /// Returns false if the job was stopped.
+    fn step_without_draft(
         &mut self,
         last: u32,
         forced: &[u32],
@@ -197,25 +195,10 @@ where
             self.accept(token)?;
         }
         self.draw(forced.len())?;
-        self.skip_draft();
-        Ok(true)
-    }
-
-    /// Appends `last`, in a step that is shared, and samples the token after it. Returns false if the job
-    /// was stopped.
-    fn step_together(&mut self, last: u32, control: &JobControl) -> Result<bool, EngineError> {
-        if !self.session.append(&[last], 1, control)? {
-            return Ok(false);
-        }
-        self.draw(0)?;
-        self.skip_draft();
-        Ok(true)
-    }
-
-    fn skip_draft(&mut self) {
         if let Some(speculation) = &mut self.speculation {
             speculation.skip_step();
         }
+        Ok(true)
     }
 
     /// Lets other responses compute the next step too, if it appends only the last token, which it does

@@ -91,8 +91,8 @@ impl LlamaModel {
         shared.max(SINK_TOKENS.min(tokens.len()))
     }
 
-    /// Lets responses that decode share steps where that pays.
-    /// `is_only` is true if one response is in progress, and no other one begins.
+    /// Lets responses that decode share steps where that pays. `is_only` is true if one response is in
+    /// progress, and no other one begins.
     fn arrange_seats(&mut self, is_only: bool) -> Result<(), EngineError> {
         let decoders = self.responses.iter_mut().map(Generation::decoder_mut);
         let sharing = decoders.filter(|decoder| decoder.may_share_steps());

@@ -6,10 +6,10 @@ mod support;
 
 use support::{Model, greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
-use transom_engine::test_support::SavedCopy;
+use transom_engine::test_support::{SavedCopy, greedy_params};
 use transom_engine::{
     ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, JobControl, Limits,
-    Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
+    Message, PreparedPrompt, Prompt, Role, Stats, TokenEvent, Trim,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -59,15 +59,10 @@ fn generate_with_shift(
     max_tokens: usize,
 ) -> (FinishReason, Stats) {
     let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
         max_tokens: Some(max_tokens),
-        ignore_end_of_text: true,
         shift_context: true,
         conversation: Some(ConversationId(1)),
-        ..GenerationParams::default()
+        ..greedy_params()
     };
     generate(model, prompt, &params)
 }

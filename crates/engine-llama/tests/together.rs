@@ -8,7 +8,9 @@ use std::path::Path;
 
 use support::{Model, load, model_path};
 use transom_catalog::test_support::{TemporaryModel, TinyModel};
-use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
+use transom_engine::test_support::{
+    Recorder, begin, begin_with, greedy_params, in_turns, step_to_first_token,
+};
 use transom_engine::{
     ConversationId, FinishReason, GenerationParams, JobControl, Limits, NextStep, ResponseId,
     SamplingParams,
@@ -71,14 +73,9 @@ fn words(n: usize, salt: u32) -> Vec<u32> {
 
 fn greedy(id: u64, n_tokens: usize) -> GenerationParams {
     GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
         max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
         conversation: Some(ConversationId(id)),
-        ..GenerationParams::default()
+        ..greedy_params()
     }
 }
 

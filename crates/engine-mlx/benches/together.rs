@@ -16,9 +16,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use transom_engine::test_support::greedy_params;
 use transom_engine::{
-    GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt, ResponseId,
-    SamplingParams, TokenEvent, TokenSink, Trim,
+    GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt, ResponseId, TokenEvent,
+    TokenSink, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel, SharedSteps};
 
@@ -141,14 +142,9 @@ fn begin(model: &mut MlxModel, number: usize, lengths: Lengths) -> ResponseId {
     let tokens = (0..lengths.prompt).map(|i| (300 + (i * 37 + number * 101) % 2000) as u32);
     let prompt = model.prepare(&Prompt::Tokens(tokens.collect())).unwrap();
     let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
         max_tokens: Some(lengths.response),
-        ignore_end_of_text: true,
         speculate: false,
-        ..GenerationParams::default()
+        ..greedy_params()
     };
     model
         .begin(&prompt, &params, &JobControl::new())

@@ -280,7 +280,7 @@ impl LoadedModel for MlxModel {
         id: ResponseId,
         sink: &mut dyn TokenSink,
     ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
-        let is_alone = self.responses.iter().count() == 1;
+        let is_alone = self.responses.len() == 1;
         self.share_steps(id);
         let generation = &mut self.responses.get_mut(id)?.generation;
         if !is_alone {

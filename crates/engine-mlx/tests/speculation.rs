@@ -7,9 +7,10 @@ mod support;
 mod turns;
 
 use support::{assemble, load, lock_mlx};
+use transom_engine::test_support::greedy_params;
 use transom_engine::{FinishReason, GenerationParams, Limits};
 use transom_engine_mlx::{MlxEngine, MlxModel};
-use turns::{greedy_params, model, respond, text, turn};
+use turns::{model, respond, text, turn};
 
 /// Models with full attention, sliding windows, shared keys, and experts.
 const MODELS: [&str; 6] = [

@@ -9,13 +9,15 @@ mod turns;
 
 use support::lock_mlx;
 use tempfile::TempDir;
-use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
+use transom_engine::test_support::{
+    Recorder, begin, begin_with, greedy_params, in_turns, step_to_first_token,
+};
 use transom_engine::{
     Constraint, ConversationId, FinishReason, GenerationParams, Grammar, JobControl, Limits,
     LoadedModel, ResponseId, Section, Stats, Trim,
 };
 use transom_engine_mlx::{MlxModel, SharedSteps};
-use turns::{check_response, greedy_params, model_within, respond, text};
+use turns::{check_response, model_within, respond, text};
 
 /// With attention to all tokens, with windows, and with recurrent states.
 const MODELS: [&str; 4] = [

@@ -100,6 +100,18 @@ impl Recorder {
     }
 }
 
+/// Returns parameters for greedy tokens until the context is full.
+pub fn greedy_params() -> GenerationParams {
+    GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    }
+}
+
 /// Begins a response to a prompt of these tokens.
 ///
 /// # Panics

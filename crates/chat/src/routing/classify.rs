@@ -167,7 +167,8 @@ fn parts(text: &str) -> Vec<(&str, &str)> {
 
 /// Returns true if the words of a message on this route are, or contain, the text to work on. Words that ask
 /// for the route themselves, such as "into German" or the text of a saved prompt, do not; neither does a
-/// question, or a message that only keeps the route of the one before it. Only a text that is too long for a request is one whatever its words are.
+/// question, or a message that only keeps the route of the one before it. Only a text that is too long for
+/// a request is one whatever its words are.
 pub(super) fn is_worked_on(words: &str, route: Route) -> bool {
     let is_request = |text: &str| scores(text, SelectionKind::None, true).of(route) > 0;
     let is_long = |text: &str| text.chars().nth(MAX_CHARS).is_some();

@@ -103,10 +103,7 @@ mod tests {
 
     /// Returns the number of the job with this response.
     fn number(id: ResponseId) -> usize {
-        let numbers = 0..4;
-        let found = numbers
-            .into_iter()
-            .find(|job| response(*job as u64).id == id);
+        let found = (0..4).find(|job| response(*job as u64).id == id);
         found.expect("it is one of these")
     }
 
@@ -179,6 +176,10 @@ mod tests {
     /// Each step that computes is for all. A prompt that is read meanwhile has as much time as all of them.
     #[test]
     fn all_responses_take_their_token_before_the_next_shared_step() {
+        let next_step = |has_token| match has_token {
+            true => NextStep::Take,
+            false => NextStep::Compute,
+        };
         let mut turns = turns(&[1, 2, 3]);
         let mut has_token = [false; 4];
         let mut computed = Vec::new();
@@ -186,10 +187,7 @@ mod tests {
             if turn == 30 {
                 turns.add(response(0));
             }
-            let steps = has_token.map(|known| match known {
-                true => NextStep::Take,
-                false => NextStep::Compute,
-            });
+            let steps = has_token.map(next_step);
             let next = turns.next(|id| steps[number(id)]);
             let job = next.expect("there is a response").job;
             let known = std::mem::take(&mut has_token[job.0 as usize]);
@@ -202,10 +200,7 @@ mod tests {
             if job.0 > 0 {
                 assert_eq!(has_token, [false; 4], "a token is not taken");
                 has_token = [0, 1, 2, 3].map(|other| other > 0 && other != job.0);
-                after = has_token.map(|known| match known {
-                    true => NextStep::Take,
-                    false => NextStep::Compute,
-                });
+                after = has_token.map(next_step);
             }
             turns.record(job, Duration::from_millis(20), |id| after[number(id)]);
         }

@@ -30,7 +30,7 @@ pub(crate) struct CacheConfig {
     pub(crate) min_sharing: usize,
 }
 
-/// Responses that share steps: a device waits for the weights in decode.
+/// How many responses share steps. A step mostly waits for the weights, which it reads once for all.
 const MIN_SHARING: usize = 2;
 
 /// The same on a CPU with less than [`SMALL_WEIGHTS`], which are partly in its cache; see

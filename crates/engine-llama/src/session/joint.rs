@@ -48,10 +48,6 @@ impl Joint {
         &mut self.context
     }
 
-    pub(super) fn set_n_threads(&mut self, n: usize) {
-        self.context.set_n_threads(n);
-    }
-
     pub(super) fn n_seats(&self) -> usize {
         self.seats.len()
     }

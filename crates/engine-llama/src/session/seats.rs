@@ -47,12 +47,11 @@ impl CacheConfig {
             return None;
         }
         let capacity = self.capacity(longest + ROOM);
-        let fits = |n_seats: &usize| self.fits(*n_seats, n, capacity);
         let mut seats = [n.next_power_of_two().min(MAX_SEQUENCES), n].into_iter();
-        (longest < capacity).then_some(())?;
-        Some(Plan {
+        let n_seats = seats.find(|&n_seats| self.fits(n_seats, n, capacity))?;
+        (longest < capacity).then_some(Plan {
             n_sharing: n,
-            n_seats: seats.find(fits)?,
+            n_seats,
             capacity,
         })
     }
@@ -138,11 +137,7 @@ impl Session {
         else {
             return Ok(());
         };
-        let Some(state) = session
-            .context
-            .as_ref()
-            .and_then(|context| context.state(0))
-        else {
+        let Some(state) = session.own_state() else {
             self.shared.is_apart = true;
             return Ok(());
         };
@@ -177,10 +172,7 @@ impl Session {
                     Some(state)
                 }
                 _ if index < n_sharing => {
-                    let state = session
-                        .context
-                        .as_ref()
-                        .and_then(|context| context.state(0));
+                    let state = session.own_state();
                     self.shared.is_apart |= state.is_none();
                     state
                 }
@@ -207,6 +199,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Returns a copy of the contents of its own context; `None` if it has none, or if that failed.
+    fn own_state(&self) -> Option<Vec<u8>> {
+        self.context.as_ref()?.state(0)
     }
 
     fn new_joint(&mut self, plan: Plan) -> Option<Joint> {

@@ -28,7 +28,7 @@ impl Session {
         let began = Instant::now();
         let result = match (self.seat, &mut self.shared.joint, &mut self.context) {
             (Some(seat), Some(joint), _) => {
-                joint.set_n_threads(n_threads);
+                joint.context_mut().set_n_threads(n_threads);
                 joint.append(seat, tokens, n_before, n_logits, job)
             }
             (None, _, Some(context)) => {

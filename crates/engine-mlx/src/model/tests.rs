@@ -1,6 +1,6 @@
 //! Tests that a model works after a step failed on the device.
 
-use transom_engine::test_support::Recorder;
+use transom_engine::test_support::{Recorder, greedy_params};
 use transom_engine::{SamplingParams, ScorePrompt};
 
 use super::*;
@@ -10,14 +10,9 @@ use crate::test_support::{embedding_of, failing_embedding, load};
 /// of cached tokens.
 fn respond(model: &mut MlxModel, prompt: &[u32]) -> Result<(Vec<u32>, usize), EngineError> {
     let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
         max_tokens: Some(4),
         prefill_chunk: Some(8),
-        ignore_end_of_text: true,
-        ..GenerationParams::default()
+        ..greedy_params()
     };
     let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()))?;
     let mut recorder = Recorder::default();

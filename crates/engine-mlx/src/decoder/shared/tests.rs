@@ -1,9 +1,11 @@
 //! Compares shared steps with steps of one response, and counts them.
 
-use transom_engine::test_support::{Recorder, begin, begin_with, in_turns, step_to_first_token};
+use transom_engine::test_support::{
+    Recorder, begin, begin_with, greedy_params, in_turns, step_to_first_token,
+};
 use transom_engine::{
     Constraint, EngineError, FinishReason, GenerationParams, Grammar, JobControl, LoadedModel,
-    NextStep, ParkedState, ResponseId, SamplingParams,
+    NextStep, ParkedState, ResponseId,
 };
 
 use super::*;
@@ -135,14 +137,9 @@ fn sharing(name: &str) -> (MlxModel, WatchedLayers) {
 
 fn params(n_tokens: usize) -> GenerationParams {
     GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
         max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
         speculate: false,
-        ..GenerationParams::default()
+        ..greedy_params()
     }
 }
 
