@@ -96,9 +96,14 @@ where
         &mut self.session
     }
 
-    /// Returns true if the response decodes, and its steps may have tokens of others.
+    /// Returns true if the steps of the response may have tokens of others.
     pub(crate) fn may_share_steps(&self) -> bool {
-        self.last.is_some() && !self.options.is_reproducible
+        !self.options.is_reproducible
+    }
+
+    /// Returns true if the next token is known.
+    pub(crate) fn has_token(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     pub(crate) fn speculation(&self) -> Option<&Speculation> {

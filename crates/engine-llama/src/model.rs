@@ -91,7 +91,7 @@ impl LlamaModel {
         shared.max(SINK_TOKENS.min(tokens.len()))
     }
 
-    /// Lets responses that decode share steps where that pays. `is_only` is true if one response is in
+    /// Lets responses share steps where that pays. `is_only` is true if one response is in
     /// progress, and no other one begins.
     fn arrange_seats(&mut self, is_only: bool) -> Result<(), EngineError> {
         let decoders = self.responses.iter_mut().map(Generation::decoder_mut);
@@ -262,7 +262,10 @@ impl LoadedModel for LlamaModel {
     fn next_step(&self, id: ResponseId) -> NextStep {
         match self.responses.get(id) {
             Some(response) if response.is_waiting() => NextStep::Wait,
-            Some(response) if self.session.has_computed(response.decoder().session()) => {
+            Some(response)
+                if response.decoder().has_token()
+                    || self.session.has_computed(response.decoder().session()) =>
+            {
                 NextStep::Take
             }
             _ => NextStep::Compute,

@@ -31,6 +31,9 @@ pub(crate) struct Session {
     /// Its sequence in the joint context, while it shares steps with others.
     seat: Option<usize>,
     conversation: CachedConversation,
+    /// How many tokens the cache will have at least. Space for them is reserved when the first one is
+    /// appended, so nothing is allocated for a session that gets a seat before.
+    n_expected: usize,
     shared: Shared,
     /// True if keys were moved and the next step has to rotate them.
     shift_is_pending: bool,
@@ -50,7 +53,7 @@ struct Shared {
     /// Other programs take the same cores from all of them.
     thread_tuner: ThreadTuner,
     /// Steps could not be shared, such as for lack of memory. Not tried again until the model is idle.
-    is_apart: bool,
+    sharing_failed: bool,
 }
 
 impl Session {
@@ -60,7 +63,7 @@ impl Session {
                 thread_tuner: ThreadTuner::new(threads.len()),
                 parked: Parked::new(config.parked_bytes),
                 joint: None,
-                is_apart: false,
+                sharing_failed: false,
             },
             model,
             threads,
@@ -68,6 +71,7 @@ impl Session {
             context: None,
             seat: None,
             conversation: CachedConversation::default(),
+            n_expected: 0,
             shift_is_pending: false,
             is_private: false,
             batch: Batch::default(),
@@ -114,6 +118,20 @@ impl Session {
     /// Returns true if the model has recurrent states, which can only rewind to a checkpoint.
     pub(crate) fn has_recurrent_state(&self) -> bool {
         self.model.has_recurrent_state()
+    }
+
+    /// Returns how many tokens the cache has or will have at least.
+    fn n_expected(&self) -> usize {
+        self.tokens().len().max(self.n_expected)
+    }
+
+    /// Returns for how many tokens a context of its own is allocated that needs space for `n_tokens`.
+    fn n_reserved(&self, n_tokens: usize) -> usize {
+        // A private cache would grow in memory, beside the larger one, which no estimate counts.
+        match self.is_private {
+            true => self.config.context_length,
+            false => self.n_expected.max(n_tokens),
+        }
     }
 
     /// Grows the cache to at least `n_tokens`, and keeps its contents.
@@ -181,22 +199,25 @@ impl Session {
     }
 
     /// Continues the conversation, the current or a parked one, of which the prompt reuses the most
-    /// tokens. Removes its other tokens, and reserves space for the prompt and the first tokens of
-    /// the response, or the whole context if it is private. Returns the number of cached prompt tokens; see [`CachedConversation::reusable`].
+    /// tokens, and removes its other tokens. The cache is expected to have the prompt and the first
+    /// tokens of the response, or the whole context if it is private. Returns the number of cached prompt
+    /// tokens; see [`CachedConversation::reusable`].
     ///
     /// # Errors
     /// [`EngineError::Backend`] if there is not enough memory; the session is empty then.
     pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
-        // A private cache would grow in memory, beside the larger one, which no estimate counts.
+        self.n_expected = prompt.tokens.len() + MAX_DRAFT;
         let n_needed = match prompt.is_private {
             true => self.config.context_length,
-            false => prompt.tokens.len() + MAX_DRAFT,
+            false => self.n_expected,
         };
         let Reuse { n_kept, moved } = self.select(&prompt, n_needed);
         self.truncate(moved.as_ref().map_or(n_kept, |moved| moved.end));
         // Before tokens are moved: the cache cannot grow while their rotation is pending. What a
         // private prompt shares with one that is not is not private.
-        self.reserve(n_needed)?;
+        if !self.tokens().is_empty() {
+            self.reserve(n_needed)?;
+        }
         self.is_private = prompt.is_private;
         if let Some(moved) = moved
             && !(self.remove_and_shift(n_kept..moved.start) && self.has_window())
@@ -405,6 +426,7 @@ impl Session {
     pub(crate) fn release(&mut self) {
         self.shared.parked.clear();
         self.conversation = CachedConversation::default();
+        self.n_expected = 0;
         self.shift_is_pending = false;
         self.context = None;
         transom_engine::trim_heap();

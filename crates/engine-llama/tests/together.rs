@@ -135,6 +135,9 @@ fn between_responses_there_is_one_context() {
     let mut model = model(0);
     let one = model.memory().kv_cache_bytes;
     let ids = [1, 2, 3].map(|id| begin(&mut *model, &words(100, id as u32), &greedy(id, 10)));
+    for id in ids {
+        step_to_first_token(&mut *model, id);
+    }
     assert_eq!(model.memory().kv_cache_bytes, 3 * one);
     in_turns(&mut *model, &ids);
     assert_eq!(model.memory().kv_cache_bytes, one);
@@ -220,6 +223,23 @@ fn the_step_of_one_response_computes_the_token_of_another() {
         }
     }
     assert!(n_taken >= 18, "{n_taken}");
+}
+
+/// Its prompt is processed, so nobody has to compute before it has its first token.
+#[test]
+fn a_sampled_token_is_taken_at_once() {
+    let mut model = model(0);
+    let id = begin(&mut *model, &words(20, 1), &greedy(1, 3));
+    let mut recorder = Recorder::default();
+    for n_tokens in 0..3 {
+        let expected = match n_tokens {
+            1 => NextStep::Take,
+            _ => NextStep::Compute,
+        };
+        assert_eq!(recorder.tokens.len(), n_tokens.saturating_sub(1));
+        assert_eq!(model.next_step(id), expected, "{n_tokens}");
+        assert_eq!(model.step(id, &mut recorder), Ok(None));
+    }
 }
 
 /// Responses of several lengths that begin and end at different times share steps. Each is the one that it

@@ -229,7 +229,7 @@ pub trait LoadedModel {
 /// What the next step of a response has to do, in the order in which responses have their turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NextStep {
-    /// To take the token that a step of another response has computed, which is done at once.
+    /// To take a token that an earlier step, also of another response, has computed, which is done at once.
     Take,
     /// To compute.
     Compute,

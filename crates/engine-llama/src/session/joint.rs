@@ -61,23 +61,35 @@ impl Joint {
         self.seats.iter().filter(|seat| seat.is_none()).count()
     }
 
-    /// Gives the first free seat to a session whose cache has the contents `state`. Returns `None` if
-    /// there is no free seat, or if llama.cpp does not take the state.
+    /// Gives the first free seat to a session whose cache has the contents `state`, or nothing. Returns
+    /// `None` if there is no free seat, or if llama.cpp does not take the state.
     pub(super) fn take_seat(&mut self, state: &[u8]) -> Option<usize> {
-        // llama.cpp computes sequences together if their ids follow each other.
         let seat = self.seats.iter().position(Option::is_none)?;
-        if !self.context.set_state(seat, state) {
+        if !state.is_empty() && !self.context.set_state(seat, state) {
             return None;
         }
         self.seats[seat] = Some(Seat::default());
         Some(seat)
     }
 
-    /// Returns a copy of the cache of a seat, and frees the seat. Returns `None` if there is not enough
-    /// memory; the seat is freed then too.
-    pub(super) fn leave(&mut self, seat: usize) -> Option<Vec<u8>> {
+    /// Returns the last seat that is taken, if a free one comes before it. llama.cpp computes sequences
+    /// together only if their ids follow each other.
+    pub(super) fn seat_after_gap(&self) -> Option<usize> {
+        let last = self.seats.iter().rposition(Option::is_some)?;
+        self.seats[..last]
+            .iter()
+            .any(Option::is_none)
+            .then_some(last)
+    }
+
+    /// Returns a copy of the cache of a seat, or nothing if it is empty, and frees the seat. Returns `None`
+    /// if there is not enough memory; the seat is freed then too.
+    pub(super) fn leave(&mut self, seat: usize, is_empty: bool) -> Option<Vec<u8>> {
         self.withdraw(seat);
-        let state = self.context.state(seat);
+        let state = match is_empty {
+            true => Some(Vec::new()),
+            false => self.context.state(seat),
+        };
         self.free(seat);
         state
     }

@@ -64,17 +64,18 @@ impl CacheConfig {
 }
 
 impl Session {
-    /// Lets the sessions of responses that decode share steps where that pays. `is_only` is true if no
-    /// other response is in progress than theirs, and there is one.
+    /// Lets the sessions of responses share steps where that pays, also while they read their prompts, so
+    /// that few caches have to be moved. `is_only` is true if no other response is in progress than theirs,
+    /// and there is one.
     ///
     /// # Errors
     /// [`EngineError::Backend`] if a cache was lost because there is not enough memory.
     pub(crate) fn arrange_seats(
         &mut self,
-        decoding: &mut [&mut Self],
+        sessions: &mut [&mut Self],
         is_only: bool,
     ) -> Result<(), EngineError> {
-        let n_seated = decoding
+        let n_seated = sessions
             .iter()
             .filter(|session| session.seat.is_some())
             .count();
@@ -88,28 +89,44 @@ impl Session {
         // The context is too large for those that are left.
         let must_move = joint
             .is_some_and(|joint| is_only || !self.config.fits(joint.n_seats(), n_seated, capacity))
-            || decoding.iter().any(|session| is_full(session));
-        if !must_move && (n_seated == decoding.len() || self.shared.is_apart) {
-            return Ok(());
+            || sessions.iter().any(|session| is_full(session));
+        if !must_move {
+            self.close_gaps(sessions)?;
+            if n_seated == sessions.len() || self.shared.sharing_failed {
+                return Ok(());
+            }
         }
-        decoding.sort_by_key(|session| session.tokens().len());
-        let lengths: Vec<usize> = decoding
+        sessions.sort_by_key(|session| session.n_expected());
+        let lengths: Vec<usize> = sessions
             .iter()
-            .map(|session| session.tokens().len())
+            .map(|session| session.n_expected())
             .collect();
         let plan = self.config.plan(&lengths, self.model.n_bytes());
-        let plan = plan.filter(|_| !self.shared.is_apart);
+        let plan = plan.filter(|_| !self.shared.sharing_failed);
         let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
-        let joining = decoding[..n_sharing].iter();
+        let joining = sessions[..n_sharing].iter();
         let joining = joining.filter(|session| session.seat.is_none());
         let (n_joining, longest) = joining.fold((0, 0), |(n, longest), session| {
-            (n + 1, longest.max(session.tokens().len()))
+            (n + 1, longest.max(session.n_expected()))
         });
         if must_move || (n_joining > 0 && (n_joining > n_free || longest >= capacity)) {
-            return self.move_caches(decoding, plan);
+            return self.move_caches(sessions, plan);
         }
-        for session in &mut decoding[..n_sharing] {
+        for session in &mut sessions[..n_sharing] {
             self.seat(session)?;
+        }
+        Ok(())
+    }
+
+    /// Moves sessions from the last seats into free ones before them.
+    fn close_gaps(&mut self, sessions: &mut [&mut Self]) -> Result<(), EngineError> {
+        while let Some(last) = self.shared.joint.as_ref().and_then(Joint::seat_after_gap) {
+            let mut all = sessions.iter_mut();
+            let Some(session) = all.find(|session| session.seat == Some(last)) else {
+                break;
+            };
+            let state = self.leave_seat(session)?;
+            self.enter(session, &state)?;
         }
         Ok(())
     }
@@ -129,27 +146,15 @@ impl Session {
 
     /// Moves the cache of a session into a free seat of the joint context.
     fn seat(&mut self, session: &mut Self) -> Result<(), EngineError> {
-        let Some(joint) = self
-            .shared
-            .joint
-            .as_mut()
-            .filter(|_| session.seat.is_none())
-        else {
+        if session.seat.is_some() || self.shared.joint.is_none() {
             return Ok(());
-        };
+        }
         let Some(state) = session.own_state() else {
-            self.shared.is_apart = true;
+            self.stay_apart();
             return Ok(());
         };
         session.context = None;
-        session.seat = joint.take_seat(&state);
-        match session.seat {
-            Some(_) => Ok(()),
-            None => {
-                self.stay_apart();
-                self.restore_own_of(session, &state)
-            }
-        }
+        self.enter(session, &state)
     }
 
     /// Creates another joint context as in `plan`, or none, for the first of `sessions`, and gives the
@@ -160,50 +165,69 @@ impl Session {
         plan: Option<Plan>,
     ) -> Result<(), EngineError> {
         let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
-        let mut moved = Vec::new();
+        let (mut joining, mut leaving) = (Vec::new(), Vec::new());
         for (index, session) in sessions.iter_mut().enumerate() {
-            let state = match (session.seat.take(), &mut self.shared.joint) {
-                (Some(seat), Some(joint)) => {
-                    let Some(state) = joint.leave(seat) else {
-                        // It has no other cache.
-                        session.release();
-                        return Err(failed(MOVING, "not enough memory"));
-                    };
-                    Some(state)
-                }
-                _ if index < n_sharing => {
-                    let state = session.own_state();
-                    self.shared.is_apart |= state.is_none();
-                    state
-                }
-                _ => None,
+            let moved = match index < n_sharing {
+                true => &mut joining,
+                false => &mut leaving,
             };
-            if let Some(state) = state {
-                session.context = None;
-                moved.push((index, state));
+            if session.seat.is_some() {
+                moved.push((index, self.leave_seat(session)?));
+            } else if index < n_sharing {
+                match session.own_state() {
+                    Some(state) => {
+                        session.context = None;
+                        moved.push((index, state));
+                    }
+                    None => self.stay_apart(),
+                }
             }
         }
         self.shared.joint = None;
-        if let Some(plan) = plan.filter(|_| !self.shared.is_apart) {
+        if let Some(plan) = plan.filter(|_| !self.shared.sharing_failed) {
             self.shared.joint = self.new_joint(plan);
         }
-        for (index, state) in moved {
-            let session = &mut *sessions[index];
-            let joint = self.shared.joint.as_mut().filter(|_| index < n_sharing);
-            session.seat = joint.and_then(|joint| joint.take_seat(&state));
-            if session.seat.is_none() {
-                if index < n_sharing && !self.shared.is_apart {
-                    self.stay_apart();
-                }
-                self.restore_own_of(session, &state)?;
-            }
+        for (index, state) in joining {
+            self.enter(sessions[index], &state)?;
+        }
+        for (index, state) in leaving {
+            self.restore_own_of(sessions[index], &state)?;
         }
         Ok(())
     }
 
-    /// Returns a copy of the contents of its own context; `None` if it has none, or if that failed.
+    /// Returns a copy of the contents of its own context, empty if it has no tokens; `None` if that failed.
     fn own_state(&self) -> Option<Vec<u8>> {
-        self.context.as_ref()?.state(0)
+        match self.tokens().is_empty() {
+            true => Some(Vec::new()),
+            false => self.context.as_ref()?.state(0),
+        }
+    }
+
+    /// Frees the seat of a session, and returns a copy of its contents, empty if it has no tokens.
+    fn leave_seat(&mut self, session: &mut Self) -> Result<Vec<u8>, EngineError> {
+        let (Some(seat), Some(joint)) = (session.seat.take(), &mut self.shared.joint) else {
+            return Ok(Vec::new());
+        };
+        let state = joint.leave(seat, session.tokens().is_empty());
+        state.ok_or_else(|| {
+            // It has no other cache.
+            session.release();
+            failed(MOVING, "not enough memory")
+        })
+    }
+
+    /// Gives a session with the contents `state` a seat, or its own context if there is none.
+    fn enter(&mut self, session: &mut Self, state: &[u8]) -> Result<(), EngineError> {
+        let joint = self.shared.joint.as_mut();
+        session.seat = joint.and_then(|joint| joint.take_seat(state));
+        if session.seat.is_some() {
+            return Ok(());
+        }
+        if !self.shared.sharing_failed {
+            self.stay_apart();
+        }
+        self.restore_own_of(session, state)
     }
 
     fn new_joint(&mut self, plan: Plan) -> Option<Joint> {
@@ -216,7 +240,7 @@ impl Session {
     }
 
     fn stay_apart(&mut self) {
-        self.shared.is_apart = true;
+        self.shared.sharing_failed = true;
         warn("responses do not share steps");
     }
 
@@ -229,12 +253,10 @@ impl Session {
     }
 
     fn restore_own(&mut self, state: &[u8]) -> Result<(), EngineError> {
-        // As in `Session::reuse`.
-        let n_needed = match self.is_private {
-            true => self.config.context_length,
-            false => self.tokens().len() + 1,
-        };
-        self.make_context(n_needed)?;
+        if state.is_empty() {
+            return Ok(());
+        }
+        self.make_context(self.n_reserved(self.tokens().len() + 1))?;
         let is_whole = self
             .context
             .as_mut()

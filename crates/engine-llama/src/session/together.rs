@@ -35,7 +35,7 @@ impl Session {
         if let Err(error) = self.move_to_own_context(&mut ended) {
             tracing::warn!(%error, "a conversation is read again");
         }
-        self.shared.is_apart = false;
+        self.shared.sharing_failed = false;
         // It has another conversation if a response began and ended meanwhile.
         let n_tokens = self.tokens().len();
         self.park(n_tokens, 0);

@@ -36,6 +36,7 @@ impl Running {
 
     fn begin(&mut self, seed: u32, length: usize) {
         let mut session = self.idle.sibling();
+        session.n_expected = length;
         for part in random_tokens(seed, length).chunks(500) {
             assert_eq!(session.append(part, 1, &JobControl::new()), Ok(true));
         }
@@ -62,6 +63,21 @@ impl Running {
         let result = work(session);
         self.idle.swap_shared(session);
         result
+    }
+
+    /// Begins a response whose prompt has `length` tokens, of which none is processed yet. Returns the
+    /// prompt.
+    fn begin_unread(&mut self, seed: u32, length: usize) -> Vec<u32> {
+        let mut session = self.idle.sibling();
+        let prompt = random_tokens(seed, length);
+        assert_eq!(session.reuse(without_conversation(&prompt)), Ok(0));
+        self.sessions.push(session);
+        prompt
+    }
+
+    /// Returns the seat of each session.
+    fn seats(&self) -> Vec<Option<usize>> {
+        self.sessions.iter().map(|session| session.seat).collect()
     }
 
     /// Ends a response beside others.
@@ -170,6 +186,47 @@ fn whatever_the_others_do_the_logits_are_those_of_a_fresh_prefill() {
         );
     }
     assert!(most_seated >= 5, "{most_seated}");
+}
+
+/// Nothing is allocated for the new session alone, and the others go on between the parts of its prompt.
+#[test]
+fn a_prompt_is_read_in_a_seat() {
+    let mut running = Running::new(DENSE, &[80]);
+    let prompts = [500, 30].map(|length| running.begin_unread(length as u32, length));
+    for (part, token) in prompts[0].chunks(125).zip(40..) {
+        assert!(running.append(1, part, &JobControl::new()));
+        assert!(running.append(0, &[token], &JobControl::new()));
+        running.check(0, 1);
+    }
+    assert!(running.append(2, &prompts[1], &JobControl::new()));
+    running.check(2, 30);
+    assert!(running.append(1, &[30], &JobControl::new()));
+    running.check(1, 1);
+    assert_eq!(running.seats(), [Some(2), Some(1), Some(0)]);
+    assert!(running.sessions.iter().all(|it| it.context.is_none()));
+}
+
+/// llama.cpp computes sequences together only if their ids follow each other.
+#[test]
+fn sessions_move_into_seats_that_others_leave() {
+    let mut running = Running::new(DENSE, &[30, 60, 90, 120, 150]);
+    running.arrange();
+    let seats = |running: &Running| {
+        let mut seats: Vec<_> = running.seats().into_iter().flatten().collect();
+        seats.sort_unstable();
+        seats
+    };
+    assert_eq!(seats(&running), [0, 1, 2, 3, 4]);
+    for n_left in [4, 3] {
+        running.used(n_left, |session| session.announce(50));
+        running.end(0);
+        running.arrange();
+        assert_eq!(seats(&running), Vec::from_iter(0..n_left));
+        for index in 0..n_left {
+            assert!(running.append(index, &[50], &JobControl::new()));
+            running.check(index, 1);
+        }
+    }
 }
 
 /// The joint context is for 1,024 tokens at first.
