@@ -33,8 +33,9 @@ pub(crate) struct Decoder<S, P> {
     scores: Option<Scores>,
     n_cached: usize,
     pending: PendingTokens,
-    /// The last token of the prompt in its step, while the first token is not sampled after it.
-    prefilled: Option<usize>,
+    /// The logits after the prompt, while the first token is not sampled. Other responses may compute
+    /// steps in the same context meanwhile.
+    prefilled: Option<Vec<f32>>,
     /// The last sampled token; it is not in the cache yet.
     last: Option<u32>,
     n_shifted: usize,
@@ -236,15 +237,19 @@ where
         Ok(())
     }
 
-    /// Samples the token that follows the `index`-th token of the last step; `None` if nothing may
-    /// follow.
+    /// Samples the token that follows the `index`-th token of the last step, or the prompt; `None` if
+    /// nothing may follow.
     fn draw(&mut self, index: usize) -> Result<Option<u32>, EngineError> {
         if self.constraint.is_complete() {
             return Ok(None);
         }
         // A GPU may still compute the logits meanwhile.
         let allowed = self.constraint.mask()?;
-        let logits = self.session.logits(index)?;
+        let prefilled = self.prefilled.take();
+        let logits = match &prefilled {
+            Some(logits) => logits,
+            None => self.session.logits(index)?,
+        };
         let drawn = match self.options.scorer.known() {
             Some(token) => Some(token),
             None => self.sampler.draw_from(logits, allowed),
@@ -299,7 +304,7 @@ where
             let index = tokens.len() - 1;
             // Other responses take their turns while the constraint is compiled.
             match self.constraint.is_some() {
-                true => self.prefilled = Some(index),
+                true => self.prefilled = Some(self.session.logits(index)?.to_vec()),
                 false => _ = self.draw(index)?,
             }
         }
@@ -310,11 +315,11 @@ where
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
-        if let Some(index) = self.prefilled.take() {
+        if self.prefilled.is_some() {
             if !self.constraint.resolve(control)? {
                 return Ok(NextToken::Stopped);
             }
-            self.draw(index)?;
+            self.draw(0)?;
         }
         if let Some(token) = self.pending.pop() {
             self.announce(n_left.saturating_sub(1));

@@ -12,8 +12,8 @@ use transom_engine::test_support::{
     Recorder, begin, begin_with, greedy_params, in_turns, step_to_first_token,
 };
 use transom_engine::{
-    ConversationId, FinishReason, GenerationParams, JobControl, Limits, NextStep, ResponseId,
-    SamplingParams,
+    Constraint, ConversationId, FinishReason, GenerationParams, Grammar, JobControl, Limits,
+    NextStep, ResponseId, SamplingParams, TokenEvent,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -153,6 +153,7 @@ fn a_response_that_ends_beside_another_leaves_a_parked_conversation() {
         let mut prompt = words(100, 1);
         let ended = begin(&mut *model, &prompt, &greedy(1, 10));
         let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
+        step_to_first_token(&mut *model, running);
         let (tokens, _) = in_turns(&mut *model, &[ended]).remove(0);
         assert_eq!(model.memory().kv_cache_bytes, one);
         assert_eq!(model.memory().parked_bytes > 0, parked_bytes > 0);
@@ -178,7 +179,9 @@ fn a_response_that_is_stopped_for_its_memory_leaves_nothing_beside_another() {
     let control = JobControl::new();
     let stopped = begin_with(&mut *model, &words(100, 1), &greedy(1, 10), &control);
     let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
-    step_to_first_token(&mut *model, stopped);
+    for id in [stopped, running] {
+        step_to_first_token(&mut *model, id);
+    }
     control.shed();
     let end = model.step(stopped, &mut Recorder::default());
     assert!(matches!(end, Ok(Some((FinishReason::Shed, _)))), "{end:?}");
@@ -231,7 +234,7 @@ fn a_sampled_token_is_taken_at_once() {
     let mut model = model(0);
     let id = begin(&mut *model, &words(20, 1), &greedy(1, 3));
     let mut recorder = Recorder::default();
-    for n_tokens in 0..3 {
+    for n_tokens in 0..3_usize {
         let expected = match n_tokens {
             1 => NextStep::Take,
             _ => NextStep::Compute,
@@ -271,6 +274,82 @@ fn shared_steps_change_no_token() {
             }
             prompt.extend(tokens);
             prompt.extend(words(10, 40 + turn));
+        }
+    }
+}
+
+/// With a constraint, forced text in it, log probabilities, and a private one: each is as it is alone.
+#[test]
+fn every_kind_of_response_shares_steps_and_is_as_it_is_alone() {
+    let file = sharing_model();
+    let matching = |pattern: &str| GenerationParams {
+        constraint: Some(Constraint::on_response(Grammar::Regex(pattern.to_owned()))),
+        ignore_end_of_text: false,
+        ..greedy(0, 30)
+    };
+    let kinds = [
+        matching("[a-z]{200}"),
+        matching("([a-y]zzzz){200}"),
+        GenerationParams {
+            logprobs: Some(2),
+            ..greedy(0, 30)
+        },
+        GenerationParams {
+            is_private: true,
+            conversation: None,
+            ..greedy(0, 30)
+        },
+    ];
+    let requests: Vec<(Vec<u32>, GenerationParams)> = (1..)
+        .zip(kinds)
+        .map(|(number, params)| {
+            let conversation = params.conversation.map(|_| ConversationId(number));
+            // Inside a draft, forced text may be spelled with other tokens.
+            let params = GenerationParams {
+                conversation,
+                speculate: false,
+                ..params
+            };
+            (words(50 + 10 * number as usize, 30 * number as u32), params)
+        })
+        .collect();
+    let mut alone = model_at(&file.path, 0);
+    let mut together = model_sharing(&file.path, 0, 2);
+    let ids: Vec<ResponseId> = requests
+        .iter()
+        .map(|(prompt, params)| begin(&mut *together, prompt, params))
+        .collect();
+    let mut recorders: Vec<Recorder> = ids.iter().map(|_| Recorder::default()).collect();
+    let mut n_taken = 0;
+    let mut is_running = true;
+    while is_running {
+        is_running = false;
+        for (id, recorder) in ids.iter().zip(&mut recorders) {
+            if recorder.tokens.len() < 30 {
+                is_running = true;
+                n_taken += usize::from(together.next_step(*id) == NextStep::Take);
+                assert_eq!(together.step(*id, recorder), Ok(None));
+            }
+        }
+    }
+    assert!(n_taken > 60, "{n_taken}");
+    for ((prompt, params), recorder) in requests.iter().zip(&recorders) {
+        let id = begin(&mut *alone, prompt, params);
+        let mut expected = Recorder::default();
+        while let Ok(None) = alone.step(id, &mut expected) {}
+        assert_eq!(recorder.tokens, expected.tokens);
+        let scores = |recorder: &Recorder| -> Vec<f32> {
+            let all = recorder.events.iter().filter_map(|event| match event {
+                TokenEvent::Text { logprobs, .. } => Some(logprobs),
+                _ => None,
+            });
+            all.flatten().map(|one| one.chosen.logprob).collect()
+        };
+        let (found, expected) = (scores(recorder), scores(&expected));
+        // A token that ends inside a character has its text later.
+        assert_eq!(found.len() > 20, params.logprobs.is_some());
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!((found - expected).abs() < 1e-3, "{found} {expected}");
         }
     }
 }

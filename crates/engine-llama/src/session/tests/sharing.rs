@@ -202,7 +202,7 @@ fn a_prompt_is_read_in_a_seat() {
     running.check(2, 30);
     assert!(running.append(1, &[30], &JobControl::new()));
     running.check(1, 1);
-    assert_eq!(running.seats(), [Some(2), Some(1), Some(0)]);
+    assert_eq!(running.seats(), [Some(1), Some(2), Some(0)]);
     assert!(running.sessions.iter().all(|it| it.context.is_none()));
 }
 
