@@ -97,9 +97,9 @@ where
         &mut self.session
     }
 
-    /// Returns true if the steps of the response may have tokens of others.
+    /// Returns true if the next step of the response may have tokens of others.
     pub(crate) fn may_share_steps(&self) -> bool {
-        !self.options.is_reproducible
+        !self.options.is_reproducible && self.session.can_move()
     }
 
     /// Returns true if the next token is known.

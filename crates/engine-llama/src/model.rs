@@ -91,9 +91,16 @@ impl LlamaModel {
         shared.max(SINK_TOKENS.min(tokens.len()))
     }
 
-    /// Lets responses share steps where that pays. `is_only` is true if one response is in
-    /// progress, and no other one begins.
-    fn arrange_seats(&mut self, is_only: bool) -> Result<(), EngineError> {
+    /// Returns true if a response with the session would share steps with those in progress.
+    fn expects_seat(&self) -> bool {
+        let others = self.responses.iter().map(Generation::decoder);
+        let others = others.filter(|decoder| decoder.may_share_steps());
+        self.session.expects_seat(others.map(Decoder::session))
+    }
+
+    /// Lets responses share steps where that pays.
+    fn arrange_seats(&mut self) -> Result<(), EngineError> {
+        let is_only = self.responses.len() == 1;
         let decoders = self.responses.iter_mut().map(Generation::decoder_mut);
         let sharing = decoders.filter(|decoder| decoder.may_share_steps());
         let mut sessions: Vec<_> = sharing.map(Decoder::session_mut).collect();
@@ -186,12 +193,15 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        self.arrange_seats(false)?;
         for response in self.responses.iter() {
             let running = response.decoder().session();
             self.session.park_copy_of(running, &session_prompt);
         }
         self.session.reuse(session_prompt)?;
+        let is_reproducible = params.sampling.seed.is_some();
+        if is_reproducible || !self.expects_seat() {
+            self.session.reserve_expected()?;
+        }
         let mut next = self.session.sibling();
         next.swap_shared(&mut self.session);
         let session = Box::new(std::mem::replace(&mut self.session, next));
@@ -207,7 +217,7 @@ impl LoadedModel for LlamaModel {
             n_kept,
             scorer,
             writes_forced: params.writes_forced_text(),
-            is_reproducible: params.sampling.seed.is_some(),
+            is_reproducible,
         };
         let tokens = &prompt.tokens;
         let decoder = Decoder::new(session, speculation, sampler, constraint, tokens, options);
@@ -227,7 +237,7 @@ impl LoadedModel for LlamaModel {
         id: ResponseId,
         sink: &mut dyn TokenSink,
     ) -> Result<Option<(FinishReason, Stats)>, EngineError> {
-        self.arrange_seats(self.responses.len() == 1)?;
+        self.arrange_seats()?;
         let response = self.responses.get_mut(id)?;
         self.session
             .swap_shared(response.decoder_mut().session_mut());

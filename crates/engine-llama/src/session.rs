@@ -31,8 +31,7 @@ pub(crate) struct Session {
     /// Its sequence in the joint context, while it shares steps with others.
     seat: Option<usize>,
     conversation: CachedConversation,
-    /// How many tokens the cache will have at least. Space for them is reserved when the first one is
-    /// appended, so nothing is allocated for a session that gets a seat before.
+    /// For how many tokens the response needs space; see [`Session::reuse`].
     n_expected: usize,
     shared: Shared,
     /// True if keys were moved and the next step has to rotate them.
@@ -125,15 +124,6 @@ impl Session {
         self.tokens().len().max(self.n_expected)
     }
 
-    /// Returns for how many tokens a context of its own is allocated that needs space for `n_tokens`.
-    fn n_reserved(&self, n_tokens: usize) -> usize {
-        // A private cache would grow in memory, beside the larger one, which no estimate counts.
-        match self.is_private {
-            true => self.config.context_length,
-            false => self.n_expected.max(n_tokens),
-        }
-    }
-
     /// Grows the cache to at least `n_tokens`, and keeps its contents.
     ///
     /// # Errors
@@ -199,18 +189,18 @@ impl Session {
     }
 
     /// Continues the conversation, the current or a parked one, of which the prompt reuses the most
-    /// tokens, and removes its other tokens. The cache is expected to have the prompt and the first
-    /// tokens of the response, or the whole context if it is private. Returns the number of cached prompt
-    /// tokens; see [`CachedConversation::reusable`].
+    /// tokens, and removes its other tokens. The response needs space for the prompt and its first tokens,
+    /// or the whole context if it is private; see [`Session::reserve_expected`]. Returns the number of
+    /// cached prompt tokens; see [`CachedConversation::reusable`].
     ///
     /// # Errors
     /// [`EngineError::Backend`] if there is not enough memory; the session is empty then.
     pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
-        self.n_expected = prompt.tokens.len() + MAX_DRAFT;
         let n_needed = match prompt.is_private {
             true => self.config.context_length,
-            false => self.n_expected,
+            false => prompt.tokens.len() + MAX_DRAFT,
         };
+        self.n_expected = n_needed;
         let Reuse { n_kept, moved } = self.select(&prompt, n_needed);
         self.truncate(moved.as_ref().map_or(n_kept, |moved| moved.end));
         // Before tokens are moved: the cache cannot grow while their rotation is pending. What a
@@ -227,6 +217,15 @@ impl Session {
         self.conversation.id = prompt.conversation;
         self.conversation.dropped_messages = prompt.dropped_messages;
         Ok(self.tokens().len())
+    }
+
+    /// Allocates the space that the response needs. Without this, that happens when its first token is
+    /// appended, unless the session has a seat by then.
+    ///
+    /// # Errors
+    /// As for [`Session::reserve`].
+    pub(crate) fn reserve_expected(&mut self) -> Result<(), EngineError> {
+        self.reserve(self.n_expected)
     }
 
     /// Makes the conversation current of which `prompt` reuses the most tokens, and returns these

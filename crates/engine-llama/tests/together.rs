@@ -135,9 +135,6 @@ fn between_responses_there_is_one_context() {
     let mut model = model(0);
     let one = model.memory().kv_cache_bytes;
     let ids = [1, 2, 3].map(|id| begin(&mut *model, &words(100, id as u32), &greedy(id, 10)));
-    for id in ids {
-        step_to_first_token(&mut *model, id);
-    }
     assert_eq!(model.memory().kv_cache_bytes, 3 * one);
     in_turns(&mut *model, &ids);
     assert_eq!(model.memory().kv_cache_bytes, one);
@@ -153,7 +150,6 @@ fn a_response_that_ends_beside_another_leaves_a_parked_conversation() {
         let mut prompt = words(100, 1);
         let ended = begin(&mut *model, &prompt, &greedy(1, 10));
         let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
-        step_to_first_token(&mut *model, running);
         let (tokens, _) = in_turns(&mut *model, &[ended]).remove(0);
         assert_eq!(model.memory().kv_cache_bytes, one);
         assert_eq!(model.memory().parked_bytes > 0, parked_bytes > 0);
@@ -179,9 +175,7 @@ fn a_response_that_is_stopped_for_its_memory_leaves_nothing_beside_another() {
     let control = JobControl::new();
     let stopped = begin_with(&mut *model, &words(100, 1), &greedy(1, 10), &control);
     let running = begin(&mut *model, &words(100, 500), &greedy(2, 40));
-    for id in [stopped, running] {
-        step_to_first_token(&mut *model, id);
-    }
+    step_to_first_token(&mut *model, stopped);
     control.shed();
     let end = model.step(stopped, &mut Recorder::default());
     assert!(matches!(end, Ok(Some((FinishReason::Shed, _)))), "{end:?}");
@@ -278,9 +272,9 @@ fn shared_steps_change_no_token() {
     }
 }
 
-/// With a constraint, forced text in it, log probabilities, and a private one: each is as it is alone.
+/// With a constraint, forced text in it, log probabilities, and a private one.
 #[test]
-fn every_kind_of_response_shares_steps_and_is_as_it_is_alone() {
+fn every_kind_of_response_is_beside_others_as_it_is_alone() {
     let file = sharing_model();
     let matching = |pattern: &str| GenerationParams {
         constraint: Some(Constraint::on_response(Grammar::Regex(pattern.to_owned()))),
@@ -332,7 +326,8 @@ fn every_kind_of_response_shares_steps_and_is_as_it_is_alone() {
             }
         }
     }
-    assert!(n_taken > 60, "{n_taken}");
+    // The private one has a context of its own.
+    assert!(n_taken > 50, "{n_taken}");
     for ((prompt, params), recorder) in requests.iter().zip(&recorders) {
         let id = begin(&mut *alone, prompt, params);
         let mut expected = Recorder::default();

@@ -64,18 +64,12 @@ impl<'a> EngineThread<'a> {
                 .inbox
                 .take(self.footprint_at, || shared.heartbeat.idle());
             match next {
-                // Responses that were asked for together begin together, so that they can share steps.
-                // The parent limits how many there are.
-                Next::Task(task @ Task::Generate(..)) => {
-                    self.run_task(task);
-                    continue;
-                }
                 Next::Task(task) => self.run_task(task),
                 Next::Busy => {}
                 Next::Idle => self.report_footprint(),
                 Next::Closed => break,
             }
-            // After another task too, so that many short jobs do not keep the responses from their turns.
+            // After a task too, so that many short jobs do not keep the responses from their turns.
             self.step();
         }
         self.drop_model();

@@ -64,9 +64,9 @@ impl CacheConfig {
 }
 
 impl Session {
-    /// Lets the sessions of responses share steps where that pays, also while they read their prompts, so
-    /// that few caches have to be moved. `is_only` is true if no other response is in progress than theirs,
-    /// and there is one.
+    /// Lets the sessions of responses, whose caches [can move](Session::can_move), share steps where that
+    /// pays, also while they read their prompts, so that few caches have to be moved. `is_only` is true if
+    /// no other response is in progress than theirs, and there is one.
     ///
     /// # Errors
     /// [`EngineError::Backend`] if a cache was lost because there is not enough memory.
@@ -90,11 +90,8 @@ impl Session {
         let must_move = joint
             .is_some_and(|joint| is_only || !self.config.fits(joint.n_seats(), n_seated, capacity))
             || sessions.iter().any(|session| is_full(session));
-        if !must_move {
-            self.close_gaps(sessions)?;
-            if n_seated == sessions.len() || self.shared.sharing_failed {
-                return Ok(());
-            }
+        if !must_move && (n_seated == sessions.len() || self.shared.sharing_failed) {
+            return self.close_gaps(sessions);
         }
         sessions.sort_by_key(|session| session.n_expected());
         let lengths: Vec<usize> = sessions
@@ -115,7 +112,23 @@ impl Session {
         for session in &mut sessions[..n_sharing] {
             self.seat(session)?;
         }
-        Ok(())
+        self.close_gaps(sessions)
+    }
+
+    /// Returns true if this session, which needs a cache, would get a seat beside those of `others`, as far
+    /// as there is memory.
+    pub(crate) fn expects_seat<'a>(&self, others: impl Iterator<Item = &'a Self>) -> bool {
+        let own = self.n_expected();
+        let mut lengths: Vec<usize> = others.map(Self::n_expected).chain([own]).collect();
+        lengths.sort_unstable();
+        let plan = self.config.plan(&lengths, self.model.n_bytes());
+        let longest = plan.map_or(0, |plan| lengths[plan.n_sharing - 1]);
+        own <= longest && !self.shared.sharing_failed
+    }
+
+    /// Returns true if its cache can be copied: keys whose rotation is pending would be copied unchanged.
+    pub(crate) fn can_move(&self) -> bool {
+        !self.shift_is_pending
     }
 
     /// Moves sessions from the last seats into free ones before them.
@@ -198,6 +211,7 @@ impl Session {
 
     /// Returns a copy of the contents of its own context, empty if it has no tokens; `None` if that failed.
     fn own_state(&self) -> Option<Vec<u8>> {
+        debug_assert!(self.can_move(), "a step comes before the cache moves");
         match self.tokens().is_empty() {
             true => Some(Vec::new()),
             false => self.context.as_ref()?.state(0),
@@ -256,7 +270,7 @@ impl Session {
         if state.is_empty() {
             return Ok(());
         }
-        self.make_context(self.n_reserved(self.tokens().len() + 1))?;
+        self.make_context(self.n_expected.max(self.tokens().len() + 1))?;
         let is_whole = self
             .context
             .as_mut()

@@ -22,7 +22,7 @@ impl Session {
     ) -> Result<bool, EngineError> {
         let n_before = self.tokens().len();
         if self.seat.is_none() {
-            self.reserve(self.n_reserved(n_before + tokens.len()))?;
+            self.reserve(self.n_expected.max(n_before + tokens.len()))?;
         }
         let n_threads = self.shared.thread_tuner.n_threads();
         let began = Instant::now();

@@ -83,11 +83,14 @@ impl EngineThread<'_> {
         let Some(Response { job, id, .. }) = self.turns.next(next_step) else {
             return;
         };
+        let is_taken = next_step(id) == NextStep::Take;
         let began = Instant::now();
         let stepped = self.use_model("generating", |model| {
             model.step(id, &mut |event| shared.report_event(job, event))
         });
-        let model = self.model.as_ref().filter(|_| self.broken.is_none());
+        // What others can take was not computed by this step.
+        let is_over = is_taken || self.broken.is_some();
+        let model = self.model.as_ref().filter(|_| !is_over);
         let next_step = |id| model.map_or(NextStep::Compute, |model| model.next_step(id));
         self.turns.record(job, began.elapsed(), next_step);
         shared.heartbeat.beat();

@@ -45,7 +45,8 @@ impl Running {
 
     fn arrange(&mut self) {
         let is_only = self.sessions.len() == 1;
-        let mut sessions: Vec<&mut Session> = self.sessions.iter_mut().collect();
+        let sessions = self.sessions.iter_mut();
+        let mut sessions: Vec<&mut Session> = sessions.filter(|it| it.can_move()).collect();
         let arranged = self.idle.arrange_seats(&mut sessions, is_only);
         assert_eq!(arranged, Ok(()));
     }
@@ -227,6 +228,27 @@ fn sessions_move_into_seats_that_others_leave() {
             running.check(index, 1);
         }
     }
+}
+
+/// Keys whose rotation is pending would be copied to wrong positions.
+#[test]
+fn a_session_with_moved_tokens_gets_a_seat_after_its_next_step() {
+    let mut running = Running::new(DENSE, &[60, 300]);
+    let session = &mut running.sessions[1];
+    assert!(session.remove_and_shift(50..200));
+    assert!(!session.can_move());
+    let expected = last_logits(session, &[70]);
+    let found = {
+        let mut moved = Running::new(DENSE, &[60, 300]);
+        assert!(moved.sessions[1].remove_and_shift(50..200));
+        assert!(moved.append(1, &[70], &JobControl::new()));
+        let found = moved.used(1, |session| session.logits(0).map(<[f32]>::to_vec));
+        assert_eq!(moved.n_seated(), 0, "one alone shares nothing");
+        assert!(moved.append(0, &[30], &JobControl::new()));
+        assert_eq!(moved.n_seated(), 2);
+        found.expect("it was asked for")
+    };
+    assert!(difference(&found, &expected) <= TOLERANCE);
 }
 
 /// The joint context is for 1,024 tokens at first.
