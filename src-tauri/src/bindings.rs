@@ -67,6 +67,8 @@ fn declarations() -> String {
     found.visit::<wire::AppEvent>();
     found.visit::<transom_chat::MessageView>();
     found.visit::<transom_chat::Update>();
+    found.visit::<transom_chat::routing::Draft>();
+    found.visit::<transom_chat::routing::DraftRoute>();
     found.visit::<transom_store::FoundConversation>();
     found.visit::<transom_store::Settings>();
     let by_name: Vec<String> = found.by_name.into_values().collect();

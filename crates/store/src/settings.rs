@@ -181,6 +181,9 @@ pub struct RouteChanges {
     /// The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
     /// where 1 stands for all of them.
     pub history: Option<f32>,
+    /// The share of the context that attached text may take at most; 0.1 to 1, where 1 stands for as much as
+    /// the context holds.
+    pub attached: Option<f32>,
 }
 
 /// Whether models that can reason do so on a route.

@@ -69,6 +69,7 @@ fn full_of_route() -> RouteChanges {
         thinking: Some(RouteThinking::Model),
         reserve: Some(0.25),
         history: Some(0.75),
+        attached: Some(0.5),
     }
 }
 

@@ -2,7 +2,7 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
 import { expect, it } from "vitest";
 import { NO_SETTINGS } from "../ipc";
-import { called, input, open, press, type } from "./test-panel";
+import { called, command, input, open, press, type } from "./test-panel";
 
 it("is shown before sending, and Esc removes it before it hides the panel", async () => {
   await open((fake) => (fake.routed = "translate"));
@@ -24,4 +24,21 @@ it("is removed with its button, which gives the focus back to the input", async 
   await fireEvent.click(await screen.findByRole("button", { name: "Treat as plain chat" }));
   await waitFor(() => expect(screen.queryByText("Summarize")).toBeNull());
   expect(document.activeElement).toBe(input());
+});
+
+it("says that the selected text is too long for it, and sends it as plain chat", async () => {
+  await open((fake) => {
+    fake.routed = "translate";
+    fake.captured = { source: "selection", text: "a".repeat(16_000) };
+  });
+  await press("e", command);
+  await type("in german");
+  const problem = /^“Translate” takes up to 3,276 tokens of attached text/;
+  await screen.findByText(problem);
+  await press("Enter");
+  expect(called("ask")).toEqual([]);
+  await press("Escape");
+  await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
+  await press("Enter");
+  await waitFor(() => expect(called("ask")[0]?.at(-1)).toBe("chat"));
 });

@@ -10,12 +10,14 @@ import {
   type CapturedText, type TargetProblem, type TargetView,
 } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
+import { app } from "../state/app.svelte";
 import { Answer } from "../state/answer.svelte";
 import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { MessageRoute, type RouteChoice } from "../state/route.svelte";
 import { failureOf, commandError } from "../state/command-error";
+import { attachedTokens } from "../state/tokens";
 
 /** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
 const MAX_EARLIER = 50;
@@ -133,10 +135,23 @@ export class Session {
     this.focusRequests += 1;
   }
 
+  /** What is sent for the typed line and the captured text. */
+  #sent = $derived.by(() => {
+    const { text, attachment } = composed(this.text.trim(), this.captured?.text ?? "");
+    return { text, attachments: attachment === "" ? [] : [{ name: null, text: attachment }] };
+  });
+
+  /** Why the captured text is too long for the route of the question; empty if it is not. */
+  attachedProblem = $derived(this.route.problemOf(attachedTokens(this.#sent.attachments)));
+
   /** Finds the route of the question that is being written. */
   updateRoute(): void {
-    const attachments = this.captured ? [{ name: null, text: this.captured.text }] : [];
-    this.route.update(this.conversation, this.text, attachments);
+    const loaded = app.status?.model;
+    const isLoaded = loaded && loaded.name === this.model?.name;
+    this.route.update({
+      conversation: this.conversation, typed: this.text, ...this.#sent,
+      contextLength: this.settings.context_length ?? (isLoaded ? loaded.context_length : null),
+    });
   }
 
   removeAttachment(): void {
@@ -179,7 +194,7 @@ export class Session {
     const typed = this.text.trim();
     if (this.isWriting || (typed === "" && !this.captured)) return;
     const { text, attachment } = composed(typed, this.captured?.text ?? "");
-    if (text === "" && attachment === "") return;
+    if ((text === "" && attachment === "") || this.attachedProblem !== "") return;
     if (unknownCall(typed) !== null && this.text !== this.#warnedText) {
       this.#warnedText = this.text;
       return;
@@ -199,7 +214,15 @@ export class Session {
   async retry(overBudget = false): Promise<void> {
     if (!this.#last || this.isWriting) return;
     const answer = this.#lastAnswer;
-    await this.#start(() => answer === null ? this.#ask(overBudget) : ipc.regenerate(answer, overBudget));
+    const [route = null] = this.#last.route;
+    await this.#start(() =>
+      answer === null ? this.#ask(overBudget) : ipc.regenerate(answer, overBudget, null, route));
+  }
+
+  /** Sends the last question again, without a task. */
+  async retryAsChat(): Promise<void> {
+    if (this.#last) this.#last = { ...this.#last, route: ["chat"] };
+    await this.retry();
   }
 
   async stop(): Promise<void> {

@@ -92,6 +92,7 @@ const ROUTE: Kind = Group(&[
     // The engine reserves no more than a quarter.
     ("reserve", Number(0.0, 0.25)),
     ("history", Number(0.0, 1.0)),
+    ("attached", Number(0.1, 1.0)),
 ]);
 
 const CONVERSATION: Kind = Group(&[
