@@ -47,6 +47,7 @@ fn declarations() -> String {
     found.visit::<wire::OpenedConversation>();
     found.visit::<wire::ModelView>();
     found.visit::<wire::FitView>();
+    found.visit::<wire::ModelOffer>();
     found.visit::<wire::CatalogView>();
     found.visit::<wire::TierView>();
     found.visit::<wire::DownloadView>();

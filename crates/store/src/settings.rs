@@ -41,6 +41,9 @@ pub struct Settings {
     pub assistants: Vec<Assistant>,
     /// Changes of routes, by the name of the route, such as `translate`.
     pub routes: BTreeMap<String, RouteChanges>,
+    /// The names of routes for which the user did not take another model that was offered. None is offered for
+    /// them again.
+    pub declined_offers: Vec<String>,
 }
 
 /// Settings of the app itself.

@@ -129,7 +129,7 @@ describe("attachments", () => {
 });
 
 describe("attached text that is too long for a task", () => {
-  const problem = /^“Translate” takes up to 3,276 tokens of attached text, .* yours has about 4,000\./;
+  const problem = /^“Translate” takes up to 3,276 tokens of attached text, and yours has about 4,000\./;
 
   it("is not sent, until the message is plain chat", async () => {
     ipc.routed = "translate";
@@ -165,6 +165,54 @@ describe("attached text that is too long for a task", () => {
     expect(screen.queryByText("Try Again")).toBeNull();
     await fireEvent.click(screen.getByText("Send as Plain Chat"));
     await waitFor(() => expect(called("regenerate")[0]?.values.slice(1)).toEqual([false, null, "chat"]));
+  });
+});
+
+describe("the offer of another model", () => {
+  const offer = () => screen.findByText("Use Starter for this?");
+  const isGone = () => waitFor(() => expect(screen.queryByText("Use Starter for this?")).toBeNull());
+
+  async function openForCode(texts: string[] = []) {
+    ipc.routed = "code";
+    ipc.offered = { id: "starter", name: "Starter" };
+    const id = texts.length > 0 ? await openWith(texts) : (await open(), null);
+    await fireEvent.input(field(), { target: { value: "sort a list in python" } });
+    await offer();
+    return id;
+  }
+
+  it("switches this chat alone, with one key", async () => {
+    const id = await openForCode(["What?", "That."]);
+    await fireEvent.keyDown(field(), { key: "u", metaKey: true });
+    await isGone();
+    await waitFor(() => expect(ipc.tree.settings.get(id!)?.model).toBe("starter"));
+    expect(called("chooseModel")).toEqual([]);
+    expect(called("updateSettings")).toEqual([]);
+  });
+
+  it("goes with the first question of a new chat", async () => {
+    await openForCode();
+    await fireEvent.click(screen.getByRole("button", { name: "Switch" }));
+    await isGone();
+    expect(document.activeElement).toBe(field());
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values[5]).toEqual({ ...NO_SETTINGS, model: "starter" }));
+    expect(called("updateSettings")).toEqual([]);
+  });
+
+  it("is not made again after the user declined or ignored it", async () => {
+    await openForCode();
+    await fireEvent.click(screen.getByRole("button", { name: "Keep the current model" }));
+    await isGone();
+    expect(called("updateSettings")[0]?.values).toEqual([{ declined_offers: ["code"] }]);
+    ipc.setSettings({ declined_offers: [] });
+    await fireEvent.input(field(), { target: { value: "" } });
+    await fireEvent.input(field(), { target: { value: "sort a list in rust" } });
+    await offer();
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values[5]).toEqual(NO_SETTINGS));
+    expect(called("updateSettings")[1]?.values).toEqual([{ declined_offers: ["code"] }]);
+    expect(app.settings?.declined_offers).toEqual(["code"]);
   });
 });
 

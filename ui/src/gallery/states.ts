@@ -363,6 +363,18 @@ export const states: Record<string, ChatState> = {
       await wait(350);
     },
   },
+  "chat-model-offer": {
+    shows: "Use Qwen3-Coder 30B-A3B · 4-bit for this?",
+    set: (ipc) => {
+      longConversation(ipc, 2);
+      ipc.routed = "code";
+      ipc.offered = { id: "qwen3-coder-30b-a3b@4-bit", name: "Qwen3-Coder 30B-A3B · 4-bit" };
+    },
+    after: async () => {
+      await type("Write a Python function that merges two sorted lists");
+      await wait(350);
+    },
+  },
   "chat-files-sent": {
     shows: "Minutes of the meeting.pdf",
     set: (ipc) => ipc.addConversation("What was decided", [

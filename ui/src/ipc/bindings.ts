@@ -923,6 +923,13 @@ value: string,
 /** The whole error in English. */
 detail: string, };
 
+/** An installed model that is better suited for a task than the current one. */
+export type ModelOffer = {
+/** Its id. */
+id: string,
+/** Its display name. */
+name: string, };
+
 /** What is wrong with a model. Windows translate it by its code. */
 export type ModelProblem = { "problem": "architecture",
 /** The architecture's name in the files. */
@@ -1220,7 +1227,10 @@ prompts: Array<SavedPrompt> | null,
 /** Named settings for conversations. */
 assistants: Array<Assistant>,
 /** Changes of routes, by the name of the route, such as `translate`. */
-routes: { [key in string]: RouteChanges }, };
+routes: { [key in string]: RouteChanges },
+/** The names of routes for which the user did not take another model that was offered. None is offered for
+ * them again. */
+declined_offers: Array<string>, };
 
 /** A response so far, for a new follower. */
 export type Snapshot = {

@@ -9,7 +9,7 @@ import type {
   AboutView, AttachedText, BenchmarkFormat, BenchmarksView, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
   DownloadView, Draft, DraftRoute, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
   ApiSetupView, LocalApiView,
-  MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
+  MessageId, MessageView, ModelOffer, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
   TextSource, CapturedText,
   TierView, Update, UpdatesView, Window, ZoomStep,
 } from "./bindings";
@@ -149,6 +149,9 @@ export const commands = {
   // Models
   models: () => invoke<ModelView[]>("models"),
   chooseModel: (id: string) => invoke<void>("choose_model", { id }),
+  /** An installed model that suits a task better than `model`, the id of the one that would respond; once. */
+  modelOffer: (route: Route, model: string, settings: ConversationSettings) =>
+    invoke<ModelOffer | null>("model_offer", { route, model, settings }),
   /** For a model with settings that are not saved yet. */
   fit: (id: string, settings: ModelSettings) => invoke<FitView>("fit", { id, settings }),
   /** Asks for a folder or a GGUF file. Null if the user cancels. */

@@ -7,7 +7,7 @@
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, BenchmarksView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
+  ModelOffer, ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
   UpdatesView,
 } from "./bindings";
 import { apiClient, localApi, newKey, setups, stateFor } from "./fake/local-api";
@@ -34,6 +34,8 @@ export class FakeIpc implements Ipc {
   routed: Route = "chat";
   /** Its limits, without that for attached text. */
   limits = { earlier_messages: null as number | null, response_tokens: null as number | null };
+  /** The model that is offered for every task. */
+  offered: ModelOffer | null = null;
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
   script: Script = { answer: pieces(reply), rate: 60 };
@@ -348,6 +350,8 @@ export class FakeIpc implements Ipc {
     this.setSettings({ model: id });
     this.emit({ event: "models" });
   }
+
+  modelOffer: Ipc["modelOffer"] = async (_route, model) => this.offered?.id === model ? null : this.offered;
 
   addModel: Ipc["addModel"] = async () => {
     if (this.chosenFile === null) return null;

@@ -36,9 +36,39 @@ it("says that the selected text is too long for it, and sends it as plain chat",
   const problem = /^“Translate” takes up to 3,276 tokens of attached text/;
   await screen.findByText(problem);
   await press("Enter");
+  await press("Enter", command);
   expect(called("ask")).toEqual([]);
+  expect(called("showWindow")).toEqual([]);
+  expect(screen.queryByRole("button", { name: /^Ask/ })).toBeNull();
   await press("Escape");
   await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
   await press("Enter");
   await waitFor(() => expect(called("ask")[0]?.at(-1)).toBe("chat"));
+});
+
+it("offers a model for it, with one key, for this conversation alone", async () => {
+  await open((fake) => {
+    fake.routed = "code";
+    fake.offered = { id: "starter", name: "Starter" };
+  });
+  await type("sort a list in python");
+  await screen.findByText("Use Starter for this?");
+  await press("u", command);
+  await waitFor(() => expect(screen.queryByText("Use Starter for this?")).toBeNull());
+  await press("Enter");
+  await waitFor(() => expect(called("ask")[0]?.[5]).toEqual({ ...NO_SETTINGS, model: "starter" }));
+  expect(called("chooseModel")).toEqual([]);
+  expect(called("updateSettings")).toEqual([]);
+});
+
+it("does not offer a model again that the question was asked without", async () => {
+  await open((fake) => {
+    fake.routed = "code";
+    fake.offered = { id: "starter", name: "Starter" };
+  });
+  await type("sort a list in python");
+  await screen.findByText("Use Starter for this?");
+  await press("Enter");
+  await waitFor(() => expect(called("ask")[0]?.[5]).toEqual(NO_SETTINGS));
+  expect(called("updateSettings")).toEqual([[{ declined_offers: ["code"] }]]);
 });

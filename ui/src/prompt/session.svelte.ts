@@ -15,6 +15,7 @@ import { Answer } from "../state/answer.svelte";
 import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
+import { OfferedModel } from "../state/offer.svelte";
 import { MessageRoute, type RouteChoice } from "../state/route.svelte";
 import { failureOf, commandError } from "../state/command-error";
 import { attachedTokens } from "../state/tokens";
@@ -30,6 +31,8 @@ export class Session {
   captured = $state.raw<CapturedText | null>(null);
   /** The route of the question that is being written. */
   route = new MessageRoute();
+  /** Another model for it. */
+  offer = new OfferedModel();
   /** Nothing was selected or copied, or the system gave this reason. */
   nothingCaptured = $state<TextSource | null>(null);
   captureError = $state("");
@@ -199,6 +202,7 @@ export class Session {
       this.#warnedText = this.text;
       return;
     }
+    this.offer.decline();
     this.#remember(typed);
     this.question = typed || (this.captured?.text ?? "");
     this.#last = { text, attachment, route: this.route.take(typed) };
@@ -237,7 +241,7 @@ export class Session {
   /** Continues in the chat window. Typed text is sent first. */
   async openInChat(): Promise<void> {
     if (this.text.trim() !== "" && !this.isWriting) await this.ask();
-    if (this.failure && !this.answer) return;
+    if ((this.failure && !this.answer) || this.attachedProblem !== "") return;
     await ipc.showWindow("chat", this.conversation, null);
     await ipc.hideWindow();
   }
@@ -272,6 +276,21 @@ export class Session {
   /** Selects the model of this conversation and of new ones. */
   async chooseModel(id: string): Promise<void> {
     await ipc.chooseModel(id);
+    await this.#useModel(id);
+  }
+
+  /** Finds the model to offer for the question that is being written. */
+  updateOffer(): void {
+    this.offer.update(this.route.shown, this.model?.id ?? null, this.settings);
+  }
+
+  /** Switches this conversation to the offered model. */
+  async useOffer(): Promise<void> {
+    const id = this.offer.take();
+    if (id !== null) await this.#useModel(id);
+  }
+
+  async #useModel(id: string): Promise<void> {
     this.#ownModel = id;
     // The next question may start another conversation, with another assistant.
     if (this.conversation === null || this.assistant !== this.#askedWith) return;

@@ -90,8 +90,8 @@ describe("the route of a message", () => {
     await pause();
     expect(route.problemOf(3276)).toBe("");
     expect(route.problemOf(3277)).toBe(
-      "“Translate” takes up to 3,276 tokens of attached text, so that the response fits too, and yours has " +
-      "about 3,280. Attach less, press Esc for plain chat, or raise the share in Settings.");
+      "“Translate” takes up to 3,276 tokens of attached text, and yours has about 3,280. " +
+      "Attach less, press Esc for plain chat, or raise the share in Settings.");
     route.remove();
     expect(route.problemOf(3277)).toBe("");
     // Without the model’s context length, nobody knows.

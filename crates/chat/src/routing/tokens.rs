@@ -1,6 +1,6 @@
 //! An estimate of tokens, because only a loaded model can count them.
 //!
-//! Rule: the pages have the same estimate (`estimatedTokens` in `ui/src/chat/context.ts`), so that what they
+//! Rule: the pages have the same estimate (`estimatedTokens` in `ui/src/state/tokens.ts`), so that what they
 //! say before a message is sent is what happens to it. Both are tested with
 //! `tests/fixtures/estimated_tokens.json`.
 

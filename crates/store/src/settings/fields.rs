@@ -80,6 +80,7 @@ const SETTINGS: Kind = Group(&[
     ("prompts", List(&Group(&[("name", Name), ("text", PROSE)]))),
     ("assistants", List(&ASSISTANT)),
     ("routes", MapOf(&ROUTE)),
+    ("declined_offers", List(&Text(100))),
 ]);
 
 const ASSISTANT: Kind = Group(&[("name", Text(100)), ("settings", CONVERSATION)]);

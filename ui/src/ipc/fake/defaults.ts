@@ -17,6 +17,7 @@ export function settings(): Settings {
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
     models: {}, added_models: [], recent_models: [], prompts: null, assistants: [], routes: {},
+    declined_offers: [],
   };
 }
 
