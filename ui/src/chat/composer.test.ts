@@ -158,6 +158,21 @@ describe("attached text that is too long for a task", () => {
     await waitFor(() => expect(called("ask")).toHaveLength(1));
   });
 
+  it("is not sent with an edited message either", async () => {
+    ipc.routed = "translate";
+    await openWith([{ text: "What is this?", attachments: [{ name: "a.md", text: "a".repeat(16_000) }] }, "A letter."]);
+    transcript.editing = transcript.heads[0]!.id;
+    const area = await screen.findByLabelText("Edit your message");
+    await fireEvent.input(area, { target: { value: "in german" } });
+    await screen.findByText(problem);
+    await fireEvent.keyDown(area, { key: "Enter" });
+    expect(called("editMessage")).toEqual([]);
+    await fireEvent.keyDown(area, { key: "Escape" });
+    await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
+    await fireEvent.keyDown(area, { key: "Enter" });
+    await waitFor(() => expect(called("editMessage")[0]?.values.slice(1)).toEqual(["in german", "chat"]));
+  });
+
   it("is sent as plain chat from a failed response", async () => {
     const failure = { code: "attached_too_long", route: "translate", attached_tokens: 4001, max_tokens: 3276 } as const;
     await openWith(["in german", { text: "", ending: { ending: "failed", failure } }]);

@@ -2,7 +2,7 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
 import { expect, it } from "vitest";
 import { NO_SETTINGS } from "../ipc";
-import { called, command, input, open, press, type } from "./test-panel";
+import { called, command, fake, input, open, press, session, type } from "./test-panel";
 
 it("is shown before sending, and Esc removes it before it hides the panel", async () => {
   await open((fake) => (fake.routed = "translate"));
@@ -40,6 +40,11 @@ it("says that the selected text is too long for it, and sends it as plain chat",
   expect(called("ask")).toEqual([]);
   expect(called("showWindow")).toEqual([]);
   expect(screen.queryByRole("button", { name: /^Ask/ })).toBeNull();
+  // A saved prompt has the text in its place.
+  await type("/translate ");
+  await screen.findByText(problem);
+  await press("Enter");
+  expect(called("ask")).toEqual([]);
   await press("Escape");
   await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
   await press("Enter");
@@ -71,4 +76,17 @@ it("does not offer a model again that the question was asked without", async () 
   await press("Enter");
   await waitFor(() => expect(called("ask")[0]?.[5]).toEqual(NO_SETTINGS));
   expect(called("updateSettings")).toEqual([[{ declined_offers: ["code"] }]]);
+});
+
+it("is left out of a question that failed because of it", async () => {
+  await open();
+  await type("in german");
+  await press("Enter");
+  await waitFor(() => expect(session.answer).not.toBeNull());
+  const failure = { code: "attached_too_long" as const, route: "translate" as const, attached_tokens: 4001,
+    max_tokens: 3276 };
+  const failed = session.answer!.id;
+  fake.player().end({ ending: "failed", failure });
+  await fireEvent.click(await screen.findByRole("button", { name: "Send as Plain Chat" }));
+  await waitFor(() => expect(called("regenerate")).toEqual([[failed, false, null, "chat"]]));
 });

@@ -18,7 +18,7 @@ import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { OfferedModel } from "../state/offer.svelte";
 import { MessageRoute, type RouteChoice } from "../state/route.svelte";
 import { failureOf, commandError } from "../state/command-error";
-import { attachedTokens } from "../state/tokens";
+import { estimatedTokens } from "../state/tokens";
 
 /** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
 const MAX_EARLIER = 50;
@@ -144,8 +144,10 @@ export class Session {
     return { text, attachments: attachment === "" ? [] : [{ name: null, text: attachment }] };
   });
 
-  /** Why the captured text is too long for the route of the question; empty if it is not. */
-  attachedProblem = $derived(this.route.problemOf(attachedTokens(this.#sent.attachments)));
+  #capturedTokens = $derived(estimatedTokens(this.captured?.text ?? ""));
+
+  /** Why the captured text is too long for the route of the question, also in a saved prompt; empty if it is not. */
+  attachedProblem = $derived(this.route.problemOf(this.#capturedTokens));
 
   /** Finds the route of the question that is being written. */
   updateRoute(): void {

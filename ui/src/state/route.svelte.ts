@@ -5,6 +5,7 @@
  * Rule: the app decides, by the same function for the chip and for the message. It changes what is sent
  * to the model, never which model.
  */
+import { untrack } from "svelte";
 import { number, t } from "../i18n";
 import { ipc, type AttachedText, type ConversationId, type Route, type RouteLimits } from "../ipc";
 import { app } from "./app.svelte";
@@ -38,6 +39,8 @@ export class MessageRoute {
   shown = $state<Route>("chat");
   /** What the request may contain on this route. */
   limits = $state.raw<RouteLimits>(NO_LIMITS);
+  /** The context length of the model that would respond; null if it is not known. */
+  contextLength = $state<number | null>(null);
   /** The user removed the chip. */
   isRemoved = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -47,13 +50,14 @@ export class MessageRoute {
   /** The message changed. A chip that the user removed stays away until the text is empty. */
   update({ conversation, typed, text, attachments, contextLength }: Writing): void {
     clearTimeout(this.timer);
+    this.contextLength = contextLength;
     const turn = ++this.turn;
     if (typed.trim() === "") this.isRemoved = false;
     if (typed.trim() === "" || this.isRemoved || app.settings?.general.routing_off) return this.show("chat");
     const said = routeOf(typed.trim());
     if (said && app.settings?.routes[said]?.is_off) return this.show("chat");
     // A command needs no pause, but the app finds its limits.
-    if (said && said !== this.shown) this.show(said);
+    if (said && said !== untrack(() => this.shown)) this.show(said);
     const draft = () => ({
       conversation, text, route: said, context_length: contextLength,
       attachments: attachments.map((one) => ({ ...one, text: one.text.slice(0, MAX_ATTACHED_CHARS) })),

@@ -17,7 +17,7 @@ pub struct Draft {
     /// The attached texts. Only the start of a long one is needed.
     pub attachments: Vec<AttachedText>,
     /// Bytes of UTF-8 of the message and of all of its attached texts.
-    pub n_bytes: u32,
+    pub n_bytes: u64,
     /// The route that the user chose; `None` lets the app decide.
     pub route: Option<Route>,
     /// The context length of the model that it would be sent to; `None` if that is not known.
@@ -78,7 +78,7 @@ pub fn route_of_draft(
             .attachments
             .iter()
             .any(|one| !one.text.trim().is_empty()),
-        n_bytes: draft.n_bytes as usize,
+        n_bytes: usize::try_from(draft.n_bytes).unwrap_or(usize::MAX),
     };
     let earlier = path.iter().rev();
     let earlier = earlier.map(|head| store.message(head.id).map(|message| size_of(&message)));
@@ -155,7 +155,7 @@ mod tests {
                 conversation: Some(self.id),
                 text: text.to_owned(),
                 attachments: attachment.into_iter().collect(),
-                n_bytes: (text.len() + attached.len()) as u32,
+                n_bytes: (text.len() + attached.len()) as u64,
                 route: None,
                 context_length: Some(CONTEXT as u32),
             }
