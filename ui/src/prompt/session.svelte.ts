@@ -154,7 +154,7 @@ export class Session {
     const loaded = app.status?.model;
     const isLoaded = loaded && loaded.name === this.model?.name;
     this.route.update({
-      conversation: this.conversation, typed: this.text, ...this.#sent,
+      conversation: this.conversation, typed: this.text, ...this.#sent, model: this.model,
       contextLength: this.settings.context_length ?? (isLoaded ? loaded.context_length : null),
     });
   }

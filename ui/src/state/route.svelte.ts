@@ -7,7 +7,7 @@
  */
 import { untrack } from "svelte";
 import { number, t } from "../i18n";
-import { ipc, type AttachedText, type ConversationId, type Route, type RouteLimits } from "../ipc";
+import { ipc, type AttachedText, type ConversationId, type ModelView, type Route, type RouteLimits } from "../ipc";
 import { app } from "./app.svelte";
 import { routeOf } from "./prompts.svelte";
 import { attachedBytes, utf8Bytes } from "./tokens";
@@ -30,7 +30,9 @@ export interface Writing {
   /** What is sent for the typed text, such as the text of a saved prompt. */
   text: string;
   attachments: readonly AttachedText[];
-  /** The context length of the model that responds; null if it is not known. */
+  /** The model that responds; null if it is not known. */
+  model: ModelView | null;
+  /** Its context length; null if it is not known. */
   contextLength: number | null;
 }
 
@@ -48,12 +50,14 @@ export class MessageRoute {
   private turn = 0;
 
   /** The message changed. A chip that the user removed stays away until the text is empty. */
-  update({ conversation, typed, text, attachments, contextLength }: Writing): void {
+  update({ conversation, typed, text, attachments, model, contextLength }: Writing): void {
     clearTimeout(this.timer);
     this.contextLength = contextLength;
     const turn = ++this.turn;
     if (typed.trim() === "") this.isRemoved = false;
-    if (typed.trim() === "" || this.isRemoved || app.settings?.general.routing_off) return this.show("chat");
+    const isOff = this.isRemoved || app.settings?.general.routing_off;
+    // A base model has no roles, and gets the same text on every route.
+    if (typed.trim() === "" || isOff || model?.facts?.has_chat_template === false) return this.show("chat");
     const said = routeOf(typed.trim());
     if (said && app.settings?.routes[said]?.is_off) return this.show("chat");
     // A command needs no pause, but the app finds its limits.

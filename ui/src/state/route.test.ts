@@ -30,7 +30,7 @@ const calls = () => ipc.calls.filter(({ name }) => name === "route").map(({ valu
 
 /** The user changes the message. */
 function write(typed: string, attachments: AttachedText[] = [], more: Partial<Writing> = {}) {
-  route.update({ conversation: null, typed, text: typed, attachments, contextLength: 8192, ...more });
+  route.update({ conversation: null, typed, text: typed, attachments, model: null, contextLength: 8192, ...more });
 }
 
 const pause = () => vi.advanceTimersByTimeAsync(ROUTE_DELAY_MS);
@@ -99,6 +99,19 @@ describe("the route of a message", () => {
     write("in german", [{ name: "a.txt", text: "a" }], { contextLength: null });
     await pause();
     expect(route.problemOf(5000)).toBe("");
+  });
+
+  it("is none for a model without roles", async () => {
+    const [model] = defaults.models();
+    const base = { ...model!, facts: { ...model!.facts!, has_chat_template: false } };
+    write("/translate this", [], { model: base });
+    expect(route.shown).toBe("chat");
+    write("in german", [], { model: base });
+    await pause();
+    expect(route.shown).toBe("chat");
+    write("in german", [], { model: model! });
+    await pause();
+    expect(route.shown).toBe("translate");
   });
 
   it("is never looked for while it is switched off", async () => {
