@@ -47,6 +47,7 @@ fn declarations() -> String {
     found.visit::<wire::OpenedConversation>();
     found.visit::<wire::ModelView>();
     found.visit::<wire::FitView>();
+    found.visit::<wire::ModelOffer>();
     found.visit::<wire::CatalogView>();
     found.visit::<wire::TierView>();
     found.visit::<wire::DownloadView>();
@@ -67,6 +68,8 @@ fn declarations() -> String {
     found.visit::<wire::AppEvent>();
     found.visit::<transom_chat::MessageView>();
     found.visit::<transom_chat::Update>();
+    found.visit::<transom_chat::routing::Draft>();
+    found.visit::<transom_chat::routing::DraftRoute>();
     found.visit::<transom_store::FoundConversation>();
     found.visit::<transom_store::Settings>();
     let by_name: Vec<String> = found.by_name.into_values().collect();

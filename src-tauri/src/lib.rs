@@ -36,6 +36,7 @@ mod menu_bar;
 mod model_errors;
 mod model_source;
 mod models;
+mod offer;
 mod pages;
 mod placement;
 mod quit;

@@ -14,7 +14,7 @@ macro_rules! commands {
                 export_conversation, import_conversations;
             turns: ask, route, regenerate, continue_answer, edit_message, edit_answer, summarize,
                 set_summary, stop, follow, unfollow;
-            models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
+            models: models, choose_model, fit, model_offer, add_model, forget_model, remove_model, load_model,
                 eject, pause;
             catalog: catalog, tiers, search_hub, hub_entry, install, downloads, change_download,
                 hub_access, set_hub_token, set_hub_endpoint;

@@ -30,7 +30,8 @@ pub use files::{DocumentView, DropKind, DropProblem, DropView, FileSource};
 pub use local_api::{ApiClientView, ApiSetupView, ApiStateView, ApiWork, LocalApiView};
 pub use models::{
     CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
-    ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
+    ModelOffer, ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView,
+    VariantView,
 };
 pub use updates::{OfferView, ReleaseNote, UpdateProblem, UpdateRefusal, UpdateStep, UpdatesView};
 

@@ -183,6 +183,7 @@ pub fn stats(
         dropped_messages: to_u32(dropped_messages),
         context_length,
         route: Route::default(),
+        is_partial: false,
         engine: Some(*stats),
     })
 }

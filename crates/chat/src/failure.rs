@@ -1,6 +1,7 @@
 //! Reasons why a turn failed, as a window can act on them.
 
 use serde::{Deserialize, Serialize};
+use transom_engine::Route;
 use transom_store::StoreErrorKind;
 
 /// A failed turn. Windows translate it by its code.
@@ -35,6 +36,16 @@ pub enum Failure {
         prompt_tokens: u32,
         /// Tokens in the context.
         context_length: u32,
+    },
+    /// The attached text is longer than its route allows. Attach less, send it as plain chat, or allow more in
+    /// the settings of the route.
+    AttachedTooLong {
+        /// The route.
+        route: Route,
+        /// About the tokens of the attached text.
+        attached_tokens: u32,
+        /// The tokens that it may have.
+        max_tokens: u32,
     },
     /// The conversation is longer than the context, and the user chose to shorten none. Choose a
     /// longer context, drop the oldest messages, or start a new conversation.

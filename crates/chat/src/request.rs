@@ -15,7 +15,8 @@
 //! Rule: a summary counts only for messages that were dropped, and follows the system prompt. It is
 //! stored with the last message that it covers, so it is right for every branch below that message.
 
-use transom_engine::route::BYTES_PER_TOKEN;
+use std::convert::Infallible;
+
 use transom_engine::{
     Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
     Role, SamplingParams, Truncation, summary, title, with_attachments,
@@ -26,7 +27,9 @@ use transom_store::{
 };
 
 use crate::ending::stats_of;
-use crate::routing::{Route, Routes, history_share, previous_route, settings_under};
+use crate::routing::{
+    Route, RouteLimits, Routes, history_share, previous_route, settings_under, size_of,
+};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -181,16 +184,16 @@ pub fn routed_request(
     let changes = routes.settings(route);
     let mut settings = settings_under(changes, settings);
     let all = with_instructions(path, question, (route, routes));
-    let mut request = match history_share(routes, route, &path[question]) {
+    let limits = limits((route, routes), path, question, info.context_length);
+    let mut request = match limits.earlier_messages {
         None => request(&all, &settings, overflow, info),
-        Some(share) => {
+        Some(n_earlier) => {
             let own = settings.system_prompt.take();
             let own = own.filter(|text| !text.trim().is_empty());
             let of_route = Some(changes.instructions.clone()).filter(|text| !text.is_empty());
             let parts: Vec<String> = own.into_iter().chain(of_route).collect();
             settings.system_prompt = Some(parts.join("\n\n"));
-            let max_tokens = f64::from(share) * info.context_length as f64;
-            let first = first_within(path, question, max_tokens as usize * BYTES_PER_TOKEN);
+            let first = question.saturating_sub(n_earlier as usize);
             let mut request = request(&all[first..], &settings, overflow, info);
             request.params.conversation = Some(request_ids(path[question].conversation)[1]);
             request
@@ -200,10 +203,9 @@ pub fn routed_request(
         && let Truncation::DropOldest {
             response_tokens, ..
         } = &mut request.truncation
-        && let Some(reserved) =
-            changes.reserved_tokens(info.context_length, n_bytes(&path[question]))
+        && let Some(reserved) = limits.response_tokens
     {
-        *response_tokens = reserved;
+        *response_tokens = reserved as usize;
     }
     request
 }
@@ -211,31 +213,27 @@ pub fn routed_request(
 /// Returns true if the request for a response to the last question of `path` contains all earlier messages.
 pub fn has_all_history(path: &[Message], route: Route, routes: &Routes) -> bool {
     let question = question_in(path).and_then(|at| path.get(at));
-    question.is_none_or(|question| history_share(routes, route, question).is_none())
+    question.is_none_or(|question| history_share(routes, route, question.into()).is_none())
+}
+
+/// Returns the limits of the request for the message at `question`.
+fn limits(
+    on_route: (Route, &Routes),
+    path: &[Message],
+    question: usize,
+    context_length: usize,
+) -> RouteLimits {
+    let earlier = path[..question].iter().rev();
+    let earlier = earlier.map(|message| Ok::<_, Infallible>(size_of(message)));
+    match RouteLimits::new(on_route, (&path[question]).into(), earlier, context_length) {
+        Ok(limits) => limits,
+        Err(never) => match never {},
+    }
 }
 
 /// Returns the index of the last message of the user.
 fn question_in(path: &[Message]) -> Option<usize> {
     path.iter().rposition(|message| !is_from_model(message))
-}
-
-/// Returns the index of the first of the newest exchanges before `question` that have at most `max_bytes`.
-fn first_within(path: &[Message], question: usize, max_bytes: usize) -> usize {
-    let (mut first, mut left) = (question, max_bytes);
-    for (at, message) in path[..question].iter().enumerate().rev() {
-        let Some(rest) = left.checked_sub(n_bytes(message)) else {
-            break;
-        };
-        left = rest;
-        if !is_from_model(message) {
-            first = at;
-        }
-    }
-    first
-}
-
-fn n_bytes(message: &Message) -> usize {
-    message.attachment.len() + message.text.len()
 }
 
 /// Returns `path` with the instructions of each message's route before its text, if its request had all
@@ -258,7 +256,7 @@ fn with_instructions(
         let message = &mut path[at];
         if !is_from_model(message)
             && !instructions.is_empty()
-            && history_share(routes, route, message).is_none()
+            && history_share(routes, route, (&*message).into()).is_none()
         {
             let text = format!("{instructions}\n\n{}", message.text);
             message.text = text.trim_end().to_owned();

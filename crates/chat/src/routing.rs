@@ -10,9 +10,16 @@
 
 mod changes;
 mod classify;
+mod draft;
+mod limits;
 mod normal;
+mod tokens;
 
 pub use changes::Routes;
+pub use draft::{Draft, DraftRoute, route_of_draft};
+pub use limits::{RouteLimits, check_attached};
+pub(crate) use limits::{history_share, size_of};
+pub use tokens::estimated_tokens;
 pub use transom_engine::Route;
 use transom_engine::RouteSettings;
 use transom_store::{AttachedText, Message, MessageRole, ModelSettings, attached_text};
@@ -85,22 +92,6 @@ pub fn command(text: &str) -> Option<Route> {
         &*name
     };
     Route::named(name)
-}
-
-/// Returns the share of the context that the messages before `question` may take in its request on this
-/// route; `None` for all of them, like for every message that has no text of its own or speaks of earlier
-/// ones: "/translate into German" is about the response before it, and so is "shorten your last answer".
-pub fn history_share(routes: &Routes, route: Route, question: &Message) -> Option<f32> {
-    let share = routes.settings(route).history?;
-    let text = question.text.trim();
-    let words = match command(text) {
-        Some(_) => text
-            .split_once(char::is_whitespace)
-            .map_or("", |(_, rest)| rest),
-        None => text,
-    };
-    let has_text = !question.attachment.trim().is_empty() || classify::is_worked_on(words, route);
-    (has_text && !classify::names_earlier_messages(words)).then_some(share)
 }
 
 /// Returns the route of a message: that of its command, else the one that its words ask for. A

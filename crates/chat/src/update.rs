@@ -103,6 +103,9 @@ pub struct AnswerStats {
     /// The route of the question.
     #[serde(default)]
     pub route: Route,
+    /// The request had only a part of the earlier messages, because of its route.
+    #[serde(default)]
+    pub is_partial: bool,
     /// The engine's own statistics, without time for queueing and loading, for measuring the model.
     /// Neither stored nor sent.
     #[serde(skip)]

@@ -80,6 +80,9 @@ pub struct RouteSettings {
     /// The share of the context that the newest earlier messages may take, if the message has a text of its
     /// own; all of them if there is none.
     pub history: Option<f32>,
+    /// The share of the context that attached text may take at most; as much as the context holds if there is
+    /// none.
+    pub attached: Option<f32>,
     /// The conversation keeps this route while its messages ask for nothing else.
     pub is_sticky: bool,
     /// The share of the context that is kept free for the response.
@@ -151,6 +154,7 @@ mod tests {
             let name = serde_json::to_value(route).unwrap();
             assert_eq!(name, route.name());
             assert!(settings.reserve_context.is_none_or(|share| share <= 0.25));
+            assert_eq!(settings.attached.is_none(), route == Route::Chat);
             // Authors recommend a temperature for reasoning.
             assert!(settings.temperature.is_none() || settings.thinking == Some(false));
         }
@@ -165,6 +169,19 @@ mod tests {
         assert_eq!(reserved(Route::Translate), Some(1300));
         assert_eq!(reserved(Route::Summarize), Some(1024));
         assert_eq!(reserved(Route::Chat), None);
+    }
+
+    #[test]
+    fn attached_text_leaves_room_for_the_earlier_messages_and_the_response() {
+        for route in Route::tasks() {
+            let settings = route.settings();
+            let attached = settings.attached.unwrap_or(1.0);
+            let history = settings.history.unwrap_or(0.0);
+            let of_text = settings.reserve_text.map(|factor| factor * attached);
+            let reserve = settings.reserve_context.or(of_text).unwrap_or(0.0);
+            let used = attached + history + reserve;
+            assert!((0.9..0.97).contains(&used), "{route:?}: {used}");
+        }
     }
 
     #[test]

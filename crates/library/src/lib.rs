@@ -16,6 +16,7 @@ mod estimates;
 mod load;
 mod machine;
 mod names;
+mod offer;
 mod subject;
 mod template;
 #[cfg(feature = "test-support")]

@@ -41,6 +41,9 @@ pub struct Settings {
     pub assistants: Vec<Assistant>,
     /// Changes of routes, by the name of the route, such as `translate`.
     pub routes: BTreeMap<String, RouteChanges>,
+    /// The names of routes for which the user did not take another model that was offered. None is offered for
+    /// them again.
+    pub declined_offers: Vec<String>,
 }
 
 /// Settings of the app itself.
@@ -181,6 +184,9 @@ pub struct RouteChanges {
     /// The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
     /// where 1 stands for all of them.
     pub history: Option<f32>,
+    /// The share of the context that attached text may take at most; 0.1 to 1, where 1 stands for as much as
+    /// the context holds.
+    pub attached: Option<f32>,
 }
 
 /// Whether models that can reason do so on a route.

@@ -28,6 +28,7 @@ fn full() -> Settings {
             settings: full_of_conversation(),
         }],
         routes: [("translate".to_string(), full_of_route())].into(),
+        declined_offers: vec!["code".to_string()],
         ..Settings::default()
     };
     settings.general.hotkey = Some("Alt+Space".to_string());
@@ -69,6 +70,7 @@ fn full_of_route() -> RouteChanges {
         thinking: Some(RouteThinking::Model),
         reserve: Some(0.25),
         history: Some(0.75),
+        attached: Some(0.5),
     }
 }
 
@@ -105,7 +107,8 @@ fn null_resets_a_field_to_its_default() {
     assert_eq!(settings.models["/m.gguf"].top_k, None);
     assert_eq!(settings.models["/m.gguf"].seed, Some(u32::MAX));
     let all = json!({"general": null, "behavior": null, "model": null, "models": null,
-        "added_models": null, "recent_models": null, "local_api": null, "prompts": null, "assistants": null, "routes": null});
+        "added_models": null, "recent_models": null, "local_api": null, "prompts": null, "assistants": null, "routes": null,
+        "declined_offers": null});
     assert_eq!(store.patch_settings(&all).unwrap(), Settings::default());
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
+use transom_chat::Route;
 use transom_library::{InstalledModel, read_added};
 use transom_store::{ConversationSettings, ModelSettings};
 use transom_supervisor::{
@@ -16,9 +17,10 @@ use super::app::update_settings;
 use super::choose_path;
 use crate::backend::Backend;
 use crate::models;
+use crate::offer::offer;
 use crate::shell::Shell;
 use crate::tray;
-use crate::wire::{AppEvent, CommandError, CommandResult, FitView, ModelView};
+use crate::wire::{AppEvent, CommandError, CommandResult, FitView, ModelOffer, ModelView};
 
 #[tauri::command]
 pub(crate) async fn models(app: AppHandle) -> CommandResult<Vec<ModelView>> {
@@ -80,6 +82,32 @@ pub(crate) async fn fit(
     let model = find(&shell, &id).await?;
     let fit = move |backend: &Backend| models::fit(&backend.timed_library(), &model, &settings);
     shell.blocking(fit).await
+}
+
+/// Returns an installed model to offer in place of `model` for a message on `route`, in a conversation with
+/// these settings.
+#[tauri::command]
+pub(crate) async fn model_offer(
+    shell: State<'_, Shell>,
+    route: Route,
+    model: String,
+    settings: ConversationSettings,
+) -> CommandResult<Option<ModelOffer>> {
+    let found = move |backend: &Backend| {
+        // The machine is short of something, so that a smaller model is offered.
+        let is_short = backend
+            .handle()
+            .status()
+            .borrow()
+            .restrictions
+            .offer_smaller_model;
+        if is_short {
+            return Ok(None);
+        }
+        let (library, chosen) = (backend.library(), backend.settings());
+        Ok(offer(&library, &chosen, route, &model, &settings))
+    };
+    shell.blocking(found).await
 }
 
 #[tauri::command]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
-use transom_chat::routing::{self, Route, Routes, Routing, Signals};
+use transom_chat::routing::{Draft, DraftRoute, Route, Routes, Routing, route_of_draft};
 use transom_chat::turns::{StartedTurn, TurnOptions};
 use transom_chat::{Failure, Update};
 use transom_library::InstalledModel;
@@ -58,40 +58,19 @@ fn with_route(options: TurnOptions, route: Option<Route>) -> TurnOptions {
     }
 }
 
-/// Returns the route that a message would get, to show it before the message is sent. The page may
-/// leave out the rest of long attachments.
+/// Returns the route that a message would get and the limits of its request, to show them before the
+/// message is sent.
 #[tauri::command]
-pub(crate) async fn route(
-    shell: State<'_, Shell>,
-    conversation: Option<ConversationId>,
-    text: String,
-    attachments: Vec<AttachedText>,
-) -> CommandResult<Route> {
+pub(crate) async fn route(shell: State<'_, Shell>, draft: Draft) -> CommandResult<DraftRoute> {
     let route = shell.blocking(move |backend| {
         let settings = backend.settings();
-        if settings.general.routing_off {
-            return Ok(Route::Chat);
-        }
-        let previous = match conversation {
-            Some(id) => last_route(backend.store_of(id.is_temporary()), id)?,
-            None => Route::Chat,
-        };
-        let route = routing::route(&Signals {
-            text: &text,
-            selection: routing::selection_kind(&attachments),
-            previous,
-        });
-        Ok(Routes::with(&settings.routes).or_chat(route))
+        let is_temporary = draft.conversation.is_some_and(ConversationId::is_temporary);
+        let store = backend.store_of(is_temporary);
+        let routing = Routing::unless_off(settings.general.routing_off);
+        let routes = Routes::with(&settings.routes);
+        Ok(route_of_draft(store, &draft, routing, &routes)?)
     });
     route.await
-}
-
-/// Returns the route of the last response of a conversation.
-fn last_route(store: &Store, conversation: ConversationId) -> Result<Route, StoreError> {
-    let path = store.path(conversation)?;
-    path.last().map_or(Ok(Route::Chat), |head| {
-        Ok(routing::previous_route(&store.message(head.id)?))
-    })
 }
 
 #[tauri::command]
@@ -100,10 +79,12 @@ pub(crate) async fn regenerate(
     answer: MessageId,
     over_budget: bool,
     model: Option<String>,
+    route: Option<Route>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = answer.is_temporary();
     let regenerate = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
+        let options = with_route(options, route);
         turns.regenerate(answer, options).await
     };
     let target = Target::Message(answer);

@@ -86,6 +86,15 @@ pub struct FactsView {
     pub default_thinking: Option<bool>,
 }
 
+/// An installed model that is better suited for a task than the current one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+pub struct ModelOffer {
+    /// Its id.
+    pub id: String,
+    /// Its display name.
+    pub name: String,
+}
+
 /// The memory that a model needs, by part, and whether it fits.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct FitView {

@@ -184,7 +184,7 @@ describe("a chat that is too long and may not be shortened", () => {
     screen.getByRole("button", { name: "Change Context Length…" });
     const answer = transcript.heads[3]!.id;
     await fireEvent.click(screen.getByRole("button", { name: "Leave Out the Oldest Messages" }));
-    await waitFor(() => expect(called("regenerate")).toEqual([[answer, false, null]]));
+    await waitFor(() => expect(called("regenerate")).toEqual([[answer, false, null, null]]));
     expect(ipc.tree.settings.get(id)?.overflow).toBe("drop_oldest");
   });
 });

@@ -4,7 +4,7 @@ import { tick, unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { NO_SETTINGS, useIpc, type AnswerStats } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
-import { NO_CHOICES } from "../settings/patch";
+import { NO_CHANGES, NO_CHOICES } from "../settings/patch";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { transcript } from "../state/transcript.svelte";
@@ -54,7 +54,7 @@ async function enter(text: string) {
 
 function stats(prompt_tokens: number): AnswerStats {
   return { prompt_tokens, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 1,
-    tokens_per_second: null, dropped_messages: 0, context_length: null, route: "chat" };
+    tokens_per_second: null, dropped_messages: 0, context_length: null, route: "chat", is_partial: false };
 }
 
 describe("attachments", () => {
@@ -128,6 +128,109 @@ describe("attachments", () => {
   });
 });
 
+describe("attached text that is too long for a task", () => {
+  const problem = /^“Translate” takes up to 3,276 tokens of attached text, and yours has about 4,000\./;
+
+  it("is not sent, until the message is plain chat", async () => {
+    ipc.routed = "translate";
+    await open();
+    const attached = { name: "a.md", text: "a".repeat(16_000) };
+    composer.attach(attached);
+    await fireEvent.input(field(), { target: { value: "in german" } });
+    await screen.findByText(problem);
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    expect(called("ask")).toEqual([]);
+    await fireEvent.keyDown(field(), { key: "Escape" });
+    await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values.slice(1, 3)).toEqual(["in german", [attached]]));
+    expect(called("ask")[0]?.values.at(-1)).toBe("chat");
+  });
+
+  it("is sent if the user allowed the task more of the context", async () => {
+    ipc.routed = "translate";
+    ipc.setSettings({ routes: { translate: { ...NO_CHANGES, attached: 0.5 } } });
+    await open();
+    composer.attach({ name: "a.md", text: "a".repeat(16_000) });
+    await fireEvent.input(field(), { target: { value: "in german" } });
+    await screen.findByText("Translate");
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")).toHaveLength(1));
+  });
+
+  it("is not sent with an edited message either", async () => {
+    ipc.routed = "translate";
+    await openWith([{ text: "What is this?", attachments: [{ name: "a.md", text: "a".repeat(16_000) }] }, "A letter."]);
+    transcript.editing = transcript.heads[0]!.id;
+    const area = await screen.findByLabelText("Edit your message");
+    await fireEvent.input(area, { target: { value: "in german" } });
+    await screen.findByText(problem);
+    await fireEvent.keyDown(area, { key: "Enter" });
+    expect(called("editMessage")).toEqual([]);
+    await fireEvent.keyDown(area, { key: "Escape" });
+    await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
+    await fireEvent.keyDown(area, { key: "Enter" });
+    await waitFor(() => expect(called("editMessage")[0]?.values.slice(1)).toEqual(["in german", "chat"]));
+  });
+
+  it("is sent as plain chat from a failed response", async () => {
+    const failure = { code: "attached_too_long", route: "translate", attached_tokens: 4001, max_tokens: 3276 } as const;
+    await openWith(["in german", { text: "", ending: { ending: "failed", failure } }]);
+    await screen.findByText(/^It has about 4,010 tokens, and “Translate” takes up to 3,276, /);
+    expect(screen.queryByText("Try Again")).toBeNull();
+    await fireEvent.click(screen.getByText("Send as Plain Chat"));
+    await waitFor(() => expect(called("regenerate")[0]?.values.slice(1)).toEqual([false, null, "chat"]));
+  });
+});
+
+describe("the offer of another model", () => {
+  const offer = () => screen.findByText("Use Starter for this?");
+  const isGone = () => waitFor(() => expect(screen.queryByText("Use Starter for this?")).toBeNull());
+
+  async function openForCode(texts: string[] = []) {
+    ipc.routed = "code";
+    ipc.offered = { id: "starter", name: "Starter" };
+    const id = texts.length > 0 ? await openWith(texts) : (await open(), null);
+    await fireEvent.input(field(), { target: { value: "sort a list in python" } });
+    await offer();
+    return id;
+  }
+
+  it("switches this chat alone, with one key", async () => {
+    const id = await openForCode(["What?", "That."]);
+    await fireEvent.keyDown(field(), { key: "u", metaKey: true });
+    await isGone();
+    await waitFor(() => expect(ipc.tree.settings.get(id!)?.model).toBe("starter"));
+    expect(called("chooseModel")).toEqual([]);
+    expect(called("updateSettings")).toEqual([]);
+  });
+
+  it("goes with the first question of a new chat", async () => {
+    await openForCode();
+    await fireEvent.click(screen.getByRole("button", { name: "Switch" }));
+    await isGone();
+    expect(document.activeElement).toBe(field());
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values[5]).toEqual({ ...NO_SETTINGS, model: "starter" }));
+    expect(called("updateSettings")).toEqual([]);
+  });
+
+  it("is not made again after the user declined or ignored it", async () => {
+    await openForCode();
+    await fireEvent.click(screen.getByRole("button", { name: "Keep the current model" }));
+    await isGone();
+    expect(called("updateSettings")[0]?.values).toEqual([{ declined_offers: ["code"] }]);
+    ipc.setSettings({ declined_offers: [] });
+    await fireEvent.input(field(), { target: { value: "" } });
+    await fireEvent.input(field(), { target: { value: "sort a list in rust" } });
+    await offer();
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values[5]).toEqual(NO_SETTINGS));
+    expect(called("updateSettings")[1]?.values).toEqual([{ declined_offers: ["code"] }]);
+    expect(app.settings?.declined_offers).toEqual(["code"]);
+  });
+});
+
 describe("the context meter", () => {
   it("says about how many tokens the next message needs, and what will be left out", async () => {
     await openWith(["First", "One", "Second", { text: "Two", stats: stats(7000) }]);
@@ -135,6 +238,31 @@ describe("the context meter", () => {
     screen.getByTitle("About 7,100 of 8,192 tokens, 1,092 left.");
     await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
     await screen.findByText("The oldest messages will be left out.");
+  });
+
+  it("counts what the route of the message carries and keeps free", async () => {
+    await openWith(["First", "One", "c".repeat(400), { text: "d".repeat(400), stats: stats(7000) }]);
+    await screen.findByText("7,100 used · 1,092 left");
+    ipc.routed = "translate";
+    ipc.limits = { earlier_messages: 2, response_tokens: 12 };
+    await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
+    composer.attach({ name: "a.md", text: "a".repeat(4000) });
+    // Two messages with 100 tokens each, 200 typed, 1,000 attached.
+    await screen.findByText("1,400 used · 6,792 left");
+    expect(screen.queryByText("The oldest messages will be left out.")).toBeNull();
+    // As plain chat it carries all of them, and keeps the usual room free.
+    await fireEvent.keyDown(field(), { key: "Escape" });
+    await screen.findByText("8,300 used · 0 left");
+    await screen.findByText("The oldest messages will be left out.");
+    // All of them, with little room for the response.
+    await fireEvent.input(field(), { target: { value: "" } });
+    composer.detach(composer.attachments[0]!);
+    ipc.limits = { earlier_messages: null, response_tokens: 12 };
+    await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
+    await screen.findByText("The oldest messages will be left out.");
+    await screen.findByText("Translate");
+    await waitFor(() => expect(screen.queryByText("The oldest messages will be left out.")).toBeNull());
+    await screen.findByText("7,300 used · 892 left");
   });
 
   it("shows above which message the context begins", async () => {

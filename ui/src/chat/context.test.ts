@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { AnswerStats, MessageView, Overflow, Route } from "../ipc";
-import { contextUse, estimatedTokens, historyOf, isWorthShowing, leftOut } from "./context";
+import type { AnswerStats, MessageView, Overflow } from "../ipc";
+import { contextUse, historyOf, isWorthShowing, leftOut } from "./context";
 
 const stats: AnswerStats = {
   prompt_tokens: 400, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 0.4,
   tokens_per_second: 40, dropped_messages: 0, context_length: null, route: "chat",
+  is_partial: false,
 };
 
 function message(id: number, change: Partial<MessageView> = {}): MessageView {
@@ -19,23 +20,13 @@ function headsOf(messages: MessageView[]) {
 }
 
 function history(
-  messages: MessageView[], systemPrompt = "", overflow: Overflow = "drop_oldest", partial: Route = "translate",
+  messages: MessageView[], systemPrompt = "", overflow: Overflow = "drop_oldest", newest: number | null = null,
 ) {
   const view = (id: number) => messages.find((one) => one.id === id);
-  const share = (route: Route) => (route === partial ? 0.5 : 1);
-  return historyOf(headsOf(messages), view, systemPrompt, overflow, share);
+  return historyOf(headsOf(messages), view, systemPrompt, overflow, newest);
 }
 
-describe("the estimate of tokens", () => {
-  it("takes four letters or one Chinese character for a token", () => {
-    expect(estimatedTokens("")).toBe(0);
-    expect(estimatedTokens("a".repeat(400))).toBe(100);
-    expect(estimatedTokens("语".repeat(40))).toBe(40);
-    expect(estimatedTokens("a".repeat(1_000_000))).toBe(250_000);
-    // The start of a text does not stand for all of it.
-    expect(estimatedTokens("语".repeat(4000) + "a".repeat(60_000))).toBe(22_000);
-  });
-
+describe("the tokens of earlier messages", () => {
   it("takes the counts of the last response, and estimates only what is newer", () => {
     const path = [message(1, { text: "a".repeat(9000) }), message(2, { stats }), message(3, { text: "a".repeat(80) })];
     expect(history(path, "ignored")).toBe(520);
@@ -49,12 +40,28 @@ describe("the estimate of tokens", () => {
     expect(history(path, "", "stop")).toBe(530);
   });
 
-  it("takes no counts of a translation, which got only its own message", () => {
-    const alone = message(4, { text: "a".repeat(40), stats: { ...stats, route: "translate" } });
+  it("takes no counts of a request that had only a part of them", () => {
+    const alone = message(4, { text: "a".repeat(40), stats: { ...stats, route: "translate", is_partial: true } });
     const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }), alone];
     // 500 before it, and 20 and 10 estimated.
     expect(history(path)).toBe(530);
-    expect(history(path, "", "drop_oldest", "code")).toBe(500);
+    // "Translate that into German" had all of them.
+    const all = { ...alone, stats: { ...stats, prompt_tokens: 450, route: "translate" as const } };
+    expect(history([...path.slice(0, 3), all])).toBe(550);
+  });
+
+  it("counts only those that the route of the next message carries", () => {
+    const path = [
+      message(1, { text: "a".repeat(4000) }), message(2, { stats, text: "a".repeat(400) }),
+      message(3, { text: "a".repeat(80) }), message(4, { stats, text: "a".repeat(40) }),
+    ];
+    expect(history(path)).toBe(500);
+    expect(history(path, "a".repeat(8), "drop_oldest", 0)).toBe(2);
+    expect(history(path, "a".repeat(8), "drop_oldest", 2)).toBe(32);
+    expect(history(path, "", "drop_oldest", 4)).toBe(1130);
+    // Those that were left out before are not sent either.
+    const cut = { ...path[3]!, stats: { ...stats, dropped_messages: 2 } };
+    expect(history([...path.slice(0, 3), cut], "", "drop_oldest", 4)).toBe(30);
   });
 
   it("counts all attachments of a message", () => {
@@ -71,9 +78,9 @@ describe("the estimate of tokens", () => {
 
 describe("the context of the next message", () => {
   const use = (
-    history: number, draft: number, limit: number, maxTokens: number | null = null,
+    history: number, draft: number, limit: number, response: number | null = null,
     overflow: Overflow = "drop_oldest",
-  ) => contextUse(history, draft, limit, maxTokens, overflow);
+  ) => contextUse(history, draft, limit, response, overflow);
 
   it("reserves tokens for the response", () => {
     expect(use(3000, 10, 8192)).toEqual({ used: 3010, left: 5182, outcome: "fits" });

@@ -2,35 +2,11 @@
  * How much of the context the next message needs. The last response counted everything before it;
  * later text is estimated, because only a loaded model can count its tokens.
  */
-import type {
-  AttachedText, MessageHead, MessageId, MessageView, Overflow, Route, SummaryView,
-} from "../ipc";
+import type { MessageHead, MessageId, MessageView, Overflow, SummaryView } from "../ipc";
+import { attachedTokens, estimatedTokens, tokensOfLength } from "../state/tokens";
 
-const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
 const RESERVED_TOKENS = 1024;
-
-/** The share of the context that earlier messages may take in requests of a route; 1 for all of them. */
-export type HistoryShare = (route: Route) => number;
-
-/** Characters of Chinese, Japanese and Korean, of which each is about one token. */
-const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]/g;
-const N_SAMPLES = 8;
-const SAMPLE_CHARS = 500;
-
-/** Returns about how many tokens a text has. Parts of a long text stand for the rest. */
-export function estimatedTokens(text: string): number {
-  const step = Math.max(SAMPLE_CHARS, text.length / N_SAMPLES);
-  const starts = Array.from({ length: N_SAMPLES }, (_, n) => Math.floor(n * step));
-  const sample = starts.map((start) => text.slice(start, start + SAMPLE_CHARS)).join("");
-  const wide = (sample.match(WIDE)?.length ?? 0) / Math.max(1, sample.length);
-  return Math.ceil(text.length * (wide + (1 - wide) / CHARS_PER_TOKEN));
-}
-
-/** Returns about how many tokens attachments have. */
-export function attachedTokens(attachments: readonly AttachedText[]): number {
-  return attachments.reduce((sum, { text }) => sum + estimatedTokens(text), 0);
-}
 
 /** An estimate has no exact digits. */
 export function rounded(tokens: number): number {
@@ -56,22 +32,27 @@ export function summaryOf(summaries: readonly SummaryView[], heads: readonly Mes
   return all ?? summaries.findLast(isIn) ?? null;
 }
 
-/** Returns the tokens of a path and its system prompt, without messages that were left out. */
+/**
+ * Returns the tokens of a path and its system prompt, without messages that were left out. `newest`: of
+ * this many newest messages, as the route of the next one says; null for all.
+ */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
-  overflow: Overflow, share: HistoryShare,
+  overflow: Overflow, newest: number | null = null,
 ): number {
   let tokens = 0;
-  for (const { id, n_chars } of heads.toReversed()) {
+  const isPart = newest !== null;
+  const last = isPart ? Math.min(newest, heads.length - leftOut(heads, view, overflow)) : heads.length;
+  for (const { id, n_chars } of heads.toReversed().slice(0, last)) {
     const message = view(id);
     if (!message) {
-      tokens += Math.ceil(n_chars / CHARS_PER_TOKEN);
+      tokens += tokensOfLength(n_chars);
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    // The counts of a request without all messages say nothing of the rest.
-    if (!stats || share(stats.route) < 1 ||
-      (overflow === "stop" && stats.dropped_messages > 0)) {
+    // The counts of a request without all messages say nothing of the rest, and those of one with all of
+    // them nothing of a part.
+    if (isPart || !stats || stats.is_partial || (overflow === "stop" && stats.dropped_messages > 0)) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;
     }
@@ -102,12 +83,15 @@ export interface ContextUse {
   outcome: "fits" | "shortened" | "stops" | "too_long";
 }
 
-/** Returns what a draft after `history` tokens makes of a context of `limit` tokens. */
+/**
+ * Returns what a draft after `history` tokens makes of a context of `limit` tokens. `response`: the tokens
+ * that are kept free for the response, null for as many as usual.
+ */
 export function contextUse(
-  history: number, draft: number, limit: number, maxTokens: number | null, overflow: Overflow,
+  history: number, draft: number, limit: number, response: number | null, overflow: Overflow,
 ): ContextUse {
   const used = rounded(history + draft);
-  const reserved = overflow === "stop" ? 0 : Math.min(maxTokens ?? RESERVED_TOKENS, limit / 4);
+  const reserved = overflow === "stop" ? 0 : Math.min(response ?? RESERVED_TOKENS, limit / 4);
   const isFull = history > 0 && used > limit - reserved;
   const full = overflow === "stop" ? "stops" : "shortened";
   return {

@@ -47,6 +47,10 @@ export function failure(one: Failure): { title: string; detail: string; reason: 
   else if (one.code === "prompt_too_long" || one.code === "conversation_too_long") {
     params.prompt = number(one.prompt_tokens);
     params.context = number(one.context_length);
+  } else if (one.code === "attached_too_long") {
+    params.tokens = number(Math.ceil(one.attached_tokens / 10) * 10);
+    params.max = number(one.max_tokens);
+    params.task = one.route === "chat" ? "" : t(`chat.route.${one.route}`);
   } else if (one.code === "invalid_parameter") {
     params.name = one.name;
     params.value = one.value;

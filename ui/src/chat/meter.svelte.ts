@@ -5,13 +5,8 @@ import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { messageRoute } from "../state/route.svelte";
 import { transcript } from "../state/transcript.svelte";
-import {
-  attachedTokens, contextUse, type ContextUse, type HistoryShare, estimatedTokens, historyOf, isWorthShowing,
-} from "./context";
-
-/** That of the user, else the built-in one. */
-const historyShare: HistoryShare = (route) =>
-  app.settings?.routes[route]?.history ?? app.about?.routes.find(([name]) => name === route)?.[1].history ?? 1;
+import { attachedTokens, estimatedTokens } from "../state/tokens";
+import { contextUse, type ContextUse, historyOf, isWorthShowing } from "./context";
 
 export class Meter {
   #fits = new ModelFits();
@@ -23,30 +18,38 @@ export class Meter {
     return loaded && loaded.name === this.#model?.name ? loaded.context_length : null;
   });
 
-  /** The tokens of the typed text and the attachments. */
-  draft = $derived(estimatedTokens(composer.text) + attachedTokens(composer.attachments));
+  #attached = $derived(attachedTokens(composer.attachments));
 
-  /** The tokens that the context holds; null until the model is known. */
+  /** The tokens of the typed text and the attachments. */
+  draft = $derived(estimatedTokens(composer.text) + this.#attached);
+
+  /** The context length of the model; null until it is known. */
+  length: number | null = $derived(transcript.settings.own.context_length ?? this.#loadedLength ??
+    (this.#model && this.#fits.get(this.#model.id)?.context_length) ?? null);
+
+  /** The tokens that the context holds: fewer than its length while the machine is short of something. */
   limit: number | null = $derived.by(() => {
-    const length = transcript.settings.own.context_length ?? this.#loadedLength ??
-      (this.#model && this.#fits.get(this.#model.id)?.context_length);
     // No limit applies to a chat that may not be shortened.
     const limits = this.#overflow === "stop" ? [] : app.status?.limits ?? [];
     const tokens = limits.flatMap(({ limit }) => (limit.limit === "context" ? [limit.tokens] : []));
-    return length ? Math.min(length, ...tokens) : null;
+    return this.length ? Math.min(this.length, ...tokens) : null;
   });
+
+  /** The tokens of the earlier messages that the next request contains. */
+  #history = $derived(historyOf(transcript.heads, (id) => transcript.views.get(id),
+    this.#choices?.system_prompt ?? "", this.#overflow, messageRoute.limits.earlier_messages));
 
   /** Null while the limit is not known, and in an empty chat. */
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
-    const all = historyOf(transcript.heads, (id) => transcript.views.get(id), this.#choices?.system_prompt ?? "",
-      this.#overflow, historyShare);
-    const share = historyShare(messageRoute.shown);
-    const history = share < 1 ? Math.min(all, Math.floor(share * this.limit)) : all;
-    return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null, this.#overflow);
+    const response = this.#choices?.max_tokens ?? messageRoute.limits.response_tokens;
+    return contextUse(this.#history, this.draft, this.limit, response, this.#overflow);
   });
 
   isShown = $derived(this.use !== null && isWorthShowing(this.use, composer.attachments.length > 0));
+
+  /** Why the attachments are too long for the route of the message; empty if they are not. */
+  attachedProblem = $derived(messageRoute.problemOf(this.#attached));
 
   /** The draft alone has more tokens than the context. */
   isTooLong = $derived(this.use?.outcome === "too_long");

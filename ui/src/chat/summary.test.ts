@@ -10,7 +10,7 @@ import { called, ipc, makeApp, open, openWith, reset } from "./test-page";
 
 const stats: AnswerStats = {
   prompt_tokens: 400, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 0.4,
-  tokens_per_second: 40, dropped_messages: 4, context_length: null, route: "chat",
+  tokens_per_second: 40, dropped_messages: 4, context_length: null, route: "chat", is_partial: false,
 };
 
 beforeEach(makeApp);

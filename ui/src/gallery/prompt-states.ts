@@ -68,6 +68,27 @@ export const promptStates: GalleryStates = {
       async (session) => session.chooseAssistant("Strict Editor")),
   },
   "prompt-chip": { shows: "characters", show: prompt(hasSelection, take) },
+  "prompt-model-offer": {
+    shows: "Use Qwen3-Coder 30B-A3B · 4-bit for this?",
+    show: prompt((fake) => {
+      fake.routed = "code";
+      fake.offered = { id: "qwen3-coder-30b-a3b@4-bit", name: "Qwen3-Coder 30B-A3B · 4-bit" };
+    }, async (session) => {
+      session.text = "Write a Python function that merges two sorted lists";
+      await wait(350);
+    }),
+  },
+  "prompt-too-long-for-task": {
+    shows: "takes up to 3,276 tokens of attached text",
+    show: prompt((fake) => {
+      fake.routed = "translate";
+      fake.captured = { source: "selection", text: article.repeat(80) };
+    }, async (session) => {
+      await take(session);
+      session.text = "in German please";
+      await wait(350);
+    }),
+  },
   "prompt-completion": {
     shows: "/summarize",
     show: prompt(hasSelection, async (session) => {

@@ -165,11 +165,12 @@ export const settingsStates: GalleryStates = {
     }),
   },
   "settings-general-routes": {
-    shows: "Room for the response",
-    show: pane("general", (fake) => void fake.updateSettings({ routes: { translate: { temperature: 0.4 } } } as never),
+    shows: "Largest share of the context for files and selections.",
+    show: pane("general",
+      (fake) => void fake.updateSettings({ routes: { translate: { temperature: 0.4, attached: 0.6 } } } as never),
       async (target) => {
-        await scrolled("section:nth-of-type(5)")(target);
         await click(target, "section:nth-of-type(5) .fold:nth-of-type(5) .head");
+        await scrolled("section:nth-of-type(5) .fold:nth-of-type(5)")(target);
       }),
   },
   "settings-general-assistants": {

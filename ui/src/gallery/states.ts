@@ -60,7 +60,7 @@ const fails = (failure: Failure) => (ipc: FakeIpc) => {
 const leavesOut = (ipc: FakeIpc) => {
   const stats = { prompt_tokens: 4300, cached_tokens: 3900, generated_tokens: 168,
     time_to_first_token_seconds: 0.4, tokens_per_second: 41.8, dropped_messages: 4, context_length: null,
-    route: "chat" as const };
+    route: "chat" as const, is_partial: false };
   return ipc.addConversation("A long talk", [
     "What is light?", "A wave, and a stream of photons.", "How fast is it?", "299,792,458 m/s in a vacuum.",
     question, { blocks: blocks(pieces(prose)), text: source(pieces(prose)), stats },
@@ -162,14 +162,14 @@ export const states: Record<string, ChatState> = {
     shows: "first token in",
     set: answers({ stats: { prompt_tokens: 412, cached_tokens: 380, generated_tokens: 168,
       time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0,
-      context_length: null, route: "chat" } }),
+      context_length: null, route: "chat", is_partial: false } }),
     after: () => click(".stays .buttons > button:last-child"),
   },
   "chat-context": {
     shows: "The oldest messages will be left out.",
     set: answers({ stats: { prompt_tokens: 7200, cached_tokens: 0, generated_tokens: 168,
       time_to_first_token_seconds: 0.9, tokens_per_second: 41.8, dropped_messages: 0,
-      context_length: null, route: "chat" } }),
+      context_length: null, route: "chat", is_partial: false } }),
   },
   "chat-left-out": {
     shows: "4 earlier messages are not in the context",
@@ -352,6 +352,27 @@ export const states: Record<string, ChatState> = {
     after: async () => {
       await attach({ ...report, text: prose.repeat(100) });
       await type("What was decided?");
+    },
+  },
+  "chat-files-too-long-for-task": {
+    shows: "takes up to 3,276 tokens of attached text",
+    set: (ipc) => (ipc.routed = "translate"),
+    after: async () => {
+      await attach({ ...report, text: prose.repeat(24) });
+      await type("Translate this into German");
+      await wait(350);
+    },
+  },
+  "chat-model-offer": {
+    shows: "Use Qwen3-Coder 30B-A3B · 4-bit for this?",
+    set: (ipc) => {
+      longConversation(ipc, 2);
+      ipc.routed = "code";
+      ipc.offered = { id: "qwen3-coder-30b-a3b@4-bit", name: "Qwen3-Coder 30B-A3B · 4-bit" };
+    },
+    after: async () => {
+      await type("Write a Python function that merges two sorted lists");
+      await wait(350);
     },
   },
   "chat-files-sent": {

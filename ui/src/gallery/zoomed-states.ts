@@ -7,6 +7,8 @@ export const zoomedStates: Record<string, {
 }> = {
   "chat-long-zoomed": { of: "chat-long" },
   "chat-files-zoomed": { of: "chat-files" },
+  "chat-files-too-long-for-task-zoomed": { of: "chat-files-too-long-for-task" },
+  "chat-model-offer-zoomed": { of: "chat-model-offer" },
   "chat-too-large-zoomed": { of: "chat-too-large" },
   "chat-settings-zoomed": { of: "chat-settings" },
   "prompt-assistant-zoomed": { of: "prompt-assistant" },

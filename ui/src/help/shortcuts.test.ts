@@ -23,7 +23,7 @@ describe("the sheet of shortcuts", () => {
     const typed = ["Shift+Enter", "/"];
     for (const { keys } of prompt.shortcuts) {
       for (const key of keys.filter((one) => !typed.includes(one))) {
-        const context = { isMac: false, isListOpen: false, text: "", isWriting: false, hasAttachment: true, hasRoute: false,
+        const context = { isMac: false, isListOpen: false, text: "", isWriting: false, hasAttachment: true, hasRoute: false, hasOffer: true,
           hasSelection: false };
         expect(actionOf(pressed(key), context), key).not.toBeNull();
       }

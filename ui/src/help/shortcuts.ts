@@ -1,7 +1,7 @@
 /** Every shortcut by area, for the sheet. The code that handles keys is next to each page. */
 import type { Key } from "../i18n";
 import { PANES } from "../settings/pages";
-import { chatShortcuts, type Shortcut } from "../state/shortcuts";
+import { chatShortcuts, OFFER_KEY, type Shortcut } from "../state/shortcuts";
 
 const promptShortcuts: Shortcut[] = [
   { keys: ["Enter"], does: "prompt.shortcut.ask" },
@@ -19,6 +19,7 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["ArrowUp"], does: "prompt.shortcut.recall" },
   { keys: ["Mod+N"], does: "prompt.shortcut.fresh" },
   { keys: ["Mod+Shift+M"], does: "chat.shortcut.model" },
+  { keys: [OFFER_KEY], does: "chat.shortcut.offer" },
   { keys: ["Mod+Shift+P"], does: "chat.shortcut.pin" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];

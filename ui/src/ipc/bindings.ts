@@ -49,7 +49,9 @@ dropped_messages: number,
  * `None` if it was automatic. */
 context_length: number | null,
 /** The route of the question. */
-route: Route, };
+route: Route,
+/** The request had only a part of the earlier messages, because of its route. */
+is_partial: boolean, };
 
 /** A program that may use the local API. */
 export type ApiClientView = {
@@ -474,6 +476,28 @@ bytes_per_second: number | null,
 /** The remaining time at this rate. */
 seconds_left: number | null, };
 
+/** A message that is being written. */
+export type Draft = {
+/** Its conversation; `None` for a new one. */
+conversation: ConversationId | null,
+/** The message as it would be sent. */
+text: string,
+/** The attached texts. Only the start of a long one is needed. */
+attachments: Array<AttachedText>,
+/** Bytes of UTF-8 of the message and of all of its attached texts. */
+n_bytes: number,
+/** The route that the user chose; `None` lets the app decide. */
+route: Route | null,
+/** The context length of the model that it would be sent to; `None` if that is not known. */
+context_length: number | null, };
+
+/** The route of a message that is being written. */
+export type DraftRoute = {
+/** The route. */
+route: Route,
+/** What its request may contain; without limits while the context length is not known. */
+limits: RouteLimits, };
+
 /** What dropped files can be used as. */
 export type DropKind = "model" | "document" | "mixed" | "other";
 
@@ -608,7 +632,13 @@ retry_after_seconds: number, } | { "code": "busy" } | { "code": "prompt_too_long
 /** Tokens in the prompt. */
 prompt_tokens: number,
 /** Tokens in the context. */
-context_length: number, } | { "code": "conversation_too_long",
+context_length: number, } | { "code": "attached_too_long",
+/** The route. */
+route: Route,
+/** About the tokens of the attached text. */
+attached_tokens: number,
+/** The tokens that it may have. */
+max_tokens: number, } | { "code": "conversation_too_long",
 /** Tokens in the prompt. */
 prompt_tokens: number,
 /** Tokens in the context. */
@@ -893,6 +923,13 @@ value: string,
 /** The whole error in English. */
 detail: string, };
 
+/** An installed model that is better suited for a task than the current one. */
+export type ModelOffer = {
+/** Its id. */
+id: string,
+/** Its display name. */
+name: string, };
+
 /** What is wrong with a model. Windows translate it by its code. */
 export type ModelProblem = { "problem": "architecture",
 /** The architecture's name in the files. */
@@ -1107,7 +1144,19 @@ thinking: RouteThinking | null,
 reserve: number | null,
 /** The share of the context for earlier messages, if the message has a text of its own; 0 to 1,
  * where 1 stands for all of them. */
-history: number | null, };
+history: number | null,
+/** The share of the context that attached text may take at most; 0.1 to 1, where 1 stands for as much as
+ * the context holds. */
+attached: number | null, };
+
+/** What the request for a message may contain on its route. */
+export type RouteLimits = {
+/** How many of the newest earlier messages it contains; `None` for as many as fit. */
+earlier_messages: number | null,
+/** The tokens that attached text may have; `None` for as many as fit. */
+attached_tokens: number | null,
+/** The tokens that are kept free for the response; `None` for as many as usual. */
+response_tokens: number | null, };
 
 /** What a route changes in a request, as in `routes.toml`. */
 export type RouteSettings = {
@@ -1120,6 +1169,9 @@ thinking: boolean | null,
 /** The share of the context that the newest earlier messages may take, if the message has a text of its
  * own; all of them if there is none. */
 history: number | null,
+/** The share of the context that attached text may take at most; as much as the context holds if there is
+ * none. */
+attached: number | null,
 /** The conversation keeps this route while its messages ask for nothing else. */
 is_sticky: boolean,
 /** The share of the context that is kept free for the response. */
@@ -1175,7 +1227,10 @@ prompts: Array<SavedPrompt> | null,
 /** Named settings for conversations. */
 assistants: Array<Assistant>,
 /** Changes of routes, by the name of the route, such as `translate`. */
-routes: { [key in string]: RouteChanges }, };
+routes: { [key in string]: RouteChanges },
+/** The names of routes for which the user did not take another model that was offered. None is offered for
+ * them again. */
+declined_offers: Array<string>, };
 
 /** A response so far, for a new follower. */
 export type Snapshot = {

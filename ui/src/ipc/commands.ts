@@ -7,9 +7,9 @@ import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type {
   AboutView, AttachedText, BenchmarkFormat, BenchmarksView, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
-  DownloadView, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
+  DownloadView, Draft, DraftRoute, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
   ApiSetupView, LocalApiView,
-  MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
+  MessageId, MessageView, ModelOffer, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
   TextSource, CapturedText,
   TierView, Update, UpdatesView, Window, ZoomStep,
 } from "./bindings";
@@ -121,15 +121,15 @@ export const commands = {
     conversation: ConversationId | null, text: string, attachments: AttachedText[], overBudget: boolean,
     isTemporary = false, settings: ConversationSettings = NO_SETTINGS, route: Route | null = null,
   ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary, settings, route }),
-  /** The route that `ask` would choose for a message; `ask` uses the one that is named. */
-  route: (conversation: ConversationId | null, text: string, attachments: AttachedText[]) =>
-    invoke<Route>("route", { conversation, text, attachments }),
+  /** The route of a message that is being written, and what its request may contain. */
+  route: (draft: Draft) => invoke<DraftRoute>("route", { draft }),
   /**
    * Answers the same question again; the old response stays as a sibling. `model` is the id of a
-   * model for this response only, null the one of the conversation.
+   * model for this response only, null the one of the conversation. `route`: null keeps the one of the
+   * old response.
    */
-  regenerate: (answer: MessageId, overBudget: boolean, model: string | null = null) =>
-    invoke<StartedTurn>("regenerate", { answer, overBudget, model }),
+  regenerate: (answer: MessageId, overBudget: boolean, model: string | null = null, route: Route | null = null) =>
+    invoke<StartedTurn>("regenerate", { answer, overBudget, model, route }),
   /** Adds text to a response that ended too early. */
   continueAnswer: (answer: MessageId, overBudget: boolean) =>
     invoke<StartedTurn>("continue_answer", { answer, overBudget }),
@@ -149,6 +149,9 @@ export const commands = {
   // Models
   models: () => invoke<ModelView[]>("models"),
   chooseModel: (id: string) => invoke<void>("choose_model", { id }),
+  /** An installed model that suits a task better than `model`, the id of the one that would respond; once. */
+  modelOffer: (route: Route, model: string, settings: ConversationSettings) =>
+    invoke<ModelOffer | null>("model_offer", { route, model, settings }),
   /** For a model with settings that are not saved yet. */
   fit: (id: string, settings: ModelSettings) => invoke<FitView>("fit", { id, settings }),
   /** Asks for a folder or a GGUF file. Null if the user cancels. */

@@ -7,7 +7,7 @@
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, BenchmarksView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
+  ModelOffer, ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
   UpdatesView,
 } from "./bindings";
 import { apiClient, localApi, newKey, setups, stateFor } from "./fake/local-api";
@@ -32,6 +32,10 @@ export class FakeIpc implements Ipc {
   copied: string[] = [];
   /** The route of every message. */
   routed: Route = "chat";
+  /** Its limits, without that for attached text. */
+  limits = { earlier_messages: null as number | null, response_tokens: null as number | null };
+  /** The model that is offered for every task. */
+  offered: ModelOffer | null = null;
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
   script: Script = { answer: pieces(reply), rate: 60 };
@@ -314,7 +318,13 @@ export class FakeIpc implements Ipc {
     this.tree.removeStats(answer);
     this.emit({ event: "conversations" });
   };
-  route: Ipc["route"] = async () => this.routed;
+  route: Ipc["route"] = async ({ route, context_length: length }) => {
+    const shown = route ?? this.routed;
+    const share = this.chosen.routes[shown]?.attached ??
+      this.aboutView.routes.find(([name]) => name === shown)?.[1].attached ?? 1;
+    const attached_tokens = length === null || share === 1 ? null : Math.floor(share * length);
+    return { route: shown, limits: { ...this.limits, attached_tokens } };
+  };
   summarize: Ipc["summarize"] = async (message) => {
     this.changeSummary(message, { is_writing: true, failure: null });
     const text = this.summary;
@@ -340,6 +350,8 @@ export class FakeIpc implements Ipc {
     this.setSettings({ model: id });
     this.emit({ event: "models" });
   }
+
+  modelOffer: Ipc["modelOffer"] = async (_route, model) => this.offered?.id === model ? null : this.offered;
 
   addModel: Ipc["addModel"] = async () => {
     if (this.chosenFile === null) return null;

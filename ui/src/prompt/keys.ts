@@ -1,9 +1,9 @@
 /** Key handling of the quick prompt, as a pure function for tests. */
-import { isPressed } from "../state/shortcuts";
+import { isPressed, OFFER_KEY } from "../state/shortcuts";
 
 export type Action =
   | "ask" | "open_chat" | "hide" | "stop" | "selection" | "clipboard" | "remove_attachment" | "remove_route" | "new" | "help"
-  | "copy" | "insert" | "replace" | "pin" | "model" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
+  | "copy" | "insert" | "replace" | "pin" | "model" | "use_offer" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
 
 /** The state that decides, apart from the key. */
 export interface Context {
@@ -14,6 +14,8 @@ export interface Context {
   hasAttachment: boolean;
   /** A chip shows the route of the question. */
   hasRoute: boolean;
+  /** Another model is offered. */
+  hasOffer: boolean;
   /** Text is selected, in the input or in the response. */
   hasSelection: boolean;
 }
@@ -39,6 +41,7 @@ export function actionOf(event: KeyboardEvent, context: Context): Action | null 
   if (is("Mod+R")) return "replace";
   if (is("Mod+Shift+P")) return "pin";
   if (is("Mod+Shift+M")) return "model";
+  if (is(OFFER_KEY) && context.hasOffer) return "use_offer";
   // If text is selected, the key copies it as usual.
   if (is("Mod+C") && !context.hasSelection) return "copy";
   // Elsewhere Enter presses the focused button, and arrows scroll.

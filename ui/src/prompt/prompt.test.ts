@@ -69,12 +69,12 @@ describe("asking", () => {
     const failed = session.answer!.id;
     fake.player().end({ ending: "failed", failure });
     await fireEvent.click(await screen.findByRole("button", { name: "Load Anyway" }));
-    await waitFor(() => expect(called("regenerate")).toEqual([[failed, true]]));
+    await waitFor(() => expect(called("regenerate")).toEqual([[failed, true, null, null]]));
     const again = session.answer!.id;
     fake.player().end({ ending: "failed", failure });
     await fireEvent.click(await screen.findByRole("button", { name: "Try Again" }));
     await waitFor(() => expect(called("regenerate")).toHaveLength(2));
-    expect(called("regenerate")[1]).toEqual([again, false]);
+    expect(called("regenerate")[1]).toEqual([again, false, null, null]);
     expect(called("ask")).toHaveLength(1);
     const stored = [...fake.tree.messages.values()].filter(({ view }) => view.speaker === "user");
     expect(stored.map(({ view }) => [view.conversation, view.text])).toEqual([[conversation, "Hello"]]);

@@ -10,12 +10,15 @@ import {
   type CapturedText, type TargetProblem, type TargetView,
 } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
+import { app } from "../state/app.svelte";
 import { Answer } from "../state/answer.svelte";
 import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
+import { OfferedModel } from "../state/offer.svelte";
 import { MessageRoute, type RouteChoice } from "../state/route.svelte";
 import { failureOf, commandError } from "../state/command-error";
+import { estimatedTokens } from "../state/tokens";
 
 /** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
 const MAX_EARLIER = 50;
@@ -28,6 +31,8 @@ export class Session {
   captured = $state.raw<CapturedText | null>(null);
   /** The route of the question that is being written. */
   route = new MessageRoute();
+  /** Another model for it. */
+  offer = new OfferedModel();
   /** Nothing was selected or copied, or the system gave this reason. */
   nothingCaptured = $state<TextSource | null>(null);
   captureError = $state("");
@@ -133,10 +138,25 @@ export class Session {
     this.focusRequests += 1;
   }
 
+  /** What is sent for the typed line and the captured text. */
+  #sent = $derived.by(() => {
+    const { text, attachment } = composed(this.text.trim(), this.captured?.text ?? "");
+    return { text, attachments: attachment === "" ? [] : [{ name: null, text: attachment }] };
+  });
+
+  #capturedTokens = $derived(estimatedTokens(this.captured?.text ?? ""));
+
+  /** Why the captured text is too long for the route of the question, also in a saved prompt; empty if it is not. */
+  attachedProblem = $derived(this.route.problemOf(this.#capturedTokens));
+
   /** Finds the route of the question that is being written. */
   updateRoute(): void {
-    const attachments = this.captured ? [{ name: null, text: this.captured.text }] : [];
-    this.route.update(this.conversation, this.text, attachments);
+    const loaded = app.status?.model;
+    const isLoaded = loaded && loaded.name === this.model?.name;
+    this.route.update({
+      conversation: this.conversation, typed: this.text, ...this.#sent, model: this.model,
+      contextLength: this.settings.context_length ?? (isLoaded ? loaded.context_length : null),
+    });
   }
 
   removeAttachment(): void {
@@ -179,11 +199,12 @@ export class Session {
     const typed = this.text.trim();
     if (this.isWriting || (typed === "" && !this.captured)) return;
     const { text, attachment } = composed(typed, this.captured?.text ?? "");
-    if (text === "" && attachment === "") return;
+    if ((text === "" && attachment === "") || this.attachedProblem !== "") return;
     if (unknownCall(typed) !== null && this.text !== this.#warnedText) {
       this.#warnedText = this.text;
       return;
     }
+    this.offer.decline();
     this.#remember(typed);
     this.question = typed || (this.captured?.text ?? "");
     this.#last = { text, attachment, route: this.route.take(typed) };
@@ -199,7 +220,15 @@ export class Session {
   async retry(overBudget = false): Promise<void> {
     if (!this.#last || this.isWriting) return;
     const answer = this.#lastAnswer;
-    await this.#start(() => answer === null ? this.#ask(overBudget) : ipc.regenerate(answer, overBudget));
+    const [route = null] = this.#last.route;
+    await this.#start(() =>
+      answer === null ? this.#ask(overBudget) : ipc.regenerate(answer, overBudget, null, route));
+  }
+
+  /** Sends the last question again, without a task. */
+  async retryAsChat(): Promise<void> {
+    if (this.#last) this.#last = { ...this.#last, route: ["chat"] };
+    await this.retry();
   }
 
   async stop(): Promise<void> {
@@ -214,7 +243,7 @@ export class Session {
   /** Continues in the chat window. Typed text is sent first. */
   async openInChat(): Promise<void> {
     if (this.text.trim() !== "" && !this.isWriting) await this.ask();
-    if (this.failure && !this.answer) return;
+    if ((this.failure && !this.answer) || this.attachedProblem !== "") return;
     await ipc.showWindow("chat", this.conversation, null);
     await ipc.hideWindow();
   }
@@ -249,6 +278,21 @@ export class Session {
   /** Selects the model of this conversation and of new ones. */
   async chooseModel(id: string): Promise<void> {
     await ipc.chooseModel(id);
+    await this.#useModel(id);
+  }
+
+  /** Finds the model to offer for the question that is being written. */
+  updateOffer(): void {
+    this.offer.update(this.route.shown, this.model?.id ?? null, this.settings);
+  }
+
+  /** Switches this conversation to the offered model. */
+  async useOffer(): Promise<void> {
+    const id = this.offer.take();
+    if (id !== null) await this.#useModel(id);
+  }
+
+  async #useModel(id: string): Promise<void> {
     this.#ownModel = id;
     // The next question may start another conversation, with another assistant.
     if (this.conversation === null || this.assistant !== this.#askedWith) return;

@@ -2,7 +2,7 @@
  * Patches of settings on the page, so that a change is visible before the app has replied. The
  * app's reply replaces the result.
  */
-import type { ModelSettings, Patch, Settings } from "../ipc";
+import type { ModelSettings, Patch, RouteChanges, Settings } from "../ipc";
 
 type Json = Record<string, unknown>;
 
@@ -34,6 +34,12 @@ export const NO_CHOICES: ModelSettings = {
   context_length: null, kv_cache: "automatic", max_tokens: null, temperature: null, top_p: null,
   top_k: null, min_p: null, repetition_penalty: null, seed: null, system_prompt: null,
   thinking: null,
+};
+
+/** A route as it is built in. */
+export const NO_CHANGES: RouteChanges = {
+  is_off: false, instructions: null, temperature: null, thinking: null, reserve: null, history: null,
+  attached: null,
 };
 
 /** Returns all settings of model `id`. */

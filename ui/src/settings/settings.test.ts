@@ -239,6 +239,10 @@ describe("the general pane", () => {
     // The built-in value is no change.
     await slide(/^Earlier messages/, "0");
     await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { history: null } } }));
+    await slide(/^Attached text/, "60");
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { attached: 0.6 } } }));
+    await slide(/^Attached text/, "40");
+    await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { attached: null } } }));
     await fireEvent.change(screen.getByLabelText("Reasoning"), { target: { value: "model" } });
     await waitFor(() => expect(patches().at(-1)).toEqual({ routes: { translate: { thinking: "model" } } }));
     const instructions = screen.getByLabelText<HTMLTextAreaElement>("Instructions");

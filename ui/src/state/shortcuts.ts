@@ -1,6 +1,9 @@
 /** The shortcuts of the chat, for the page and for the sheet that lists them. */
 import type { Key } from "../i18n";
 
+/** Takes the model that is offered for a message. */
+export const OFFER_KEY = "Mod+U";
+
 export interface Shortcut {
   /** `Mod` is Command on a Mac, Control elsewhere. Any of several shortcuts works. */
   keys: string[];
@@ -21,6 +24,7 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+P"], does: "chat.shortcut.print" },
   { keys: ["/"], does: "chat.shortcut.prompts" },
   { keys: ["Mod+Shift+M"], does: "chat.shortcut.model" },
+  { keys: [OFFER_KEY], does: "chat.shortcut.offer" },
   { keys: ["Mod+Shift+S"], does: "chat.shortcut.history" },
   { keys: ["Mod+F"], does: "chat.shortcut.find" },
   { keys: ["Mod+G", "Mod+Shift+G"], does: "chat.shortcut.find_next" },

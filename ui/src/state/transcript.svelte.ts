@@ -267,9 +267,14 @@ export class Transcript {
       ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own, ...route));
   }
 
-  /** Answers the question again, with the model of the chat or the one with the id `model`. */
-  regenerate(answer: MessageId, overBudget = false, model: string | null = null): Promise<boolean> {
-    return this.begin(() => ipc.regenerate(answer, overBudget, model));
+  /**
+   * Answers the question again, with the model of the chat or the one with the id `model`, and on the
+   * route of the answer or on `route`.
+   */
+  regenerate(
+    answer: MessageId, overBudget = false, model: string | null = null, route: Route | null = null,
+  ): Promise<boolean> {
+    return this.begin(() => ipc.regenerate(answer, overBudget, model, route));
   }
 
   /** Adds text to a response that ended too early. */

@@ -266,6 +266,7 @@ fn statistics_survive_the_store() {
             dropped_messages: 3,
             context_length: Some(4096),
             route: Route::Chat,
+            is_partial: false,
             engine: Some(engine),
         }
     );

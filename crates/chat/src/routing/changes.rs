@@ -66,6 +66,10 @@ fn changed(built_in: &RouteSettings, changes: &RouteChanges) -> RouteSettings {
             .history
             .or(built_in.history)
             .filter(|share| *share < 1.0),
+        attached: changes
+            .attached
+            .or(built_in.attached)
+            .filter(|share| *share < 1.0),
         reserve_context: changes.reserve.or(built_in.reserve_context),
         reserve_text: built_in.reserve_text.filter(|_| changes.reserve.is_none()),
         is_sticky: built_in.is_sticky,
@@ -104,6 +108,7 @@ mod tests {
             thinking: Some(RouteThinking::Model),
             reserve: Some(0.25),
             history: Some(1.0),
+            attached: Some(1.0),
             ..RouteChanges::default()
         };
         let expected = RouteSettings {
@@ -112,6 +117,7 @@ mod tests {
             reserve_context: Some(0.25),
             reserve_text: None,
             history: None,
+            attached: None,
             ..Route::Translate.settings().clone()
         };
         let routes = one("translate", changes);

@@ -22,11 +22,12 @@ use super::live_answer::LiveAnswer;
 use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::ending::{self, to_u32};
+use crate::failure::Failure;
 use crate::markdown::RenderInterval;
 use crate::request::{
     dropped_before, has_all_history, messages_in_turns, routed_request, summary_of,
 };
-use crate::routing::{Route, route_of};
+use crate::routing::{Route, check_attached, route_of};
 use crate::update::{AnswerStats, EndingView, Stage};
 
 /// How long to wait for a new supervisor after the previous one quit.
@@ -115,6 +116,10 @@ impl AnswerTask {
             outcome = self.ask(path, n_dropped).await;
         }
         let has_history = has_all_history(path, self.route, &self.options.routes);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(failure) => return (EndingView::Failed { failure }, None),
+        };
         match outcome {
             Outcome::Finished { reason, stats } => {
                 // What a request with less history leaves out is in the next one.
@@ -124,7 +129,11 @@ impl AnswerTask {
                 };
                 let (first, route) = (self.time_to_first_text, self.route);
                 let stats = ending::stats(&stats, first, n_dropped + n_more, self.context_length);
-                let stats = stats.map(|stats| AnswerStats { route, ..stats });
+                let stats = stats.map(|stats| AnswerStats {
+                    route,
+                    is_partial: !has_history,
+                    ..stats
+                });
                 (ending::finished(reason), stats)
             }
             Outcome::Failed { error } => match self.options.conversation.overflow {
@@ -183,23 +192,28 @@ impl AnswerTask {
     /// Loads the model, because its recommended settings are known only then, and requests the
     /// response without the first `n_dropped` messages of `path`. The supervisor reloads a model that
     /// is unloaded in between.
-    async fn ask(&mut self, path: &[Message], n_dropped: usize) -> Outcome {
+    ///
+    /// # Errors
+    /// [`Failure::AttachedTooLong`], and nothing is sent.
+    async fn ask(&mut self, path: &[Message], n_dropped: usize) -> Result<Outcome, Failure> {
         let handle = self.handles.borrow_and_update().clone();
         self.schedule.status = handle.status();
         let load = self.supervisor_request(Work::Load);
         let info = match self.process_events(handle.submit(load)).await {
             Outcome::Loaded { info } => info,
-            outcome @ (Outcome::Finished { .. } | Outcome::Failed { .. }) => return outcome,
+            outcome @ (Outcome::Finished { .. } | Outcome::Failed { .. }) => return Ok(outcome),
         };
         if self.is_stopping {
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
-            return Outcome::Finished { reason, stats };
+            return Ok(Outcome::Finished { reason, stats });
         }
         // A base model has no roles, and gets the same text on every route.
         self.route = match info.has_chat_template {
             true => route_of(path, self.options.routing, &self.options.routes),
             false => Route::Chat,
         };
+        let route = (self.route, &self.options.routes);
+        check_attached(path, route, info.context_length)?;
         let overflow = self.options.conversation.overflow;
         let mut settings = self.options.settings.clone();
         if overflow == Overflow::Summarize
@@ -210,11 +224,10 @@ impl AnswerTask {
             settings.system_prompt = Some(system_prompt);
         }
         let kept = &path[n_dropped..];
-        let route = (self.route, &self.options.routes);
         let mut generate = Box::new(routed_request(kept, &settings, overflow, route, &info));
         generate.params.is_private = self.options.is_private;
         let generate = self.supervisor_request(Work::Generate(generate));
-        self.process_events(handle.submit(generate)).await
+        Ok(self.process_events(handle.submit(generate)).await)
     }
 
     fn supervisor_request(&self, work: Work) -> ModelRequest {
@@ -225,12 +238,12 @@ impl AnswerTask {
     }
 
     /// Returns true if the supervisor quit before any text arrived, so another one can be tried.
-    fn should_retry(&self, outcome: &Outcome) -> bool {
+    fn should_retry(&self, outcome: &Result<Outcome, Failure>) -> bool {
         let is_gone = matches!(
             outcome,
-            Outcome::Failed {
+            Ok(Outcome::Failed {
                 error: RequestError::InstanceGone { .. } | RequestError::Quitting
-            }
+            })
         );
         is_gone && !self.is_stopping && self.time_to_first_text.is_none()
     }

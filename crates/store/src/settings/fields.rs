@@ -80,6 +80,7 @@ const SETTINGS: Kind = Group(&[
     ("prompts", List(&Group(&[("name", Name), ("text", PROSE)]))),
     ("assistants", List(&ASSISTANT)),
     ("routes", MapOf(&ROUTE)),
+    ("declined_offers", List(&Text(100))),
 ]);
 
 const ASSISTANT: Kind = Group(&[("name", Text(100)), ("settings", CONVERSATION)]);
@@ -92,6 +93,7 @@ const ROUTE: Kind = Group(&[
     // The engine reserves no more than a quarter.
     ("reserve", Number(0.0, 0.25)),
     ("history", Number(0.0, 1.0)),
+    ("attached", Number(0.1, 1.0)),
 ]);
 
 const CONVERSATION: Kind = Group(&[

@@ -17,6 +17,7 @@ export function settings(): Settings {
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
     models: {}, added_models: [], recent_models: [], prompts: null, assistants: [], routes: {},
+    declined_offers: [],
   };
 }
 
@@ -112,22 +113,22 @@ export function status(): StatusView {
 /** Values like the built-in ones, with the first sentence of their instructions. */
 function routes(): [Route, RouteSettings][] {
   return [
-    ["code", { temperature: null, thinking: null, history: null, is_sticky: true,
+    ["code", { temperature: null, thinking: null, history: null, attached: 0.7, is_sticky: true,
       reserve_context: 0.25, reserve_text: null,
       instructions: "Answer as an experienced programmer." }],
-    ["summarize", { temperature: 0.3, thinking: false, history: 0.0, is_sticky: false,
+    ["summarize", { temperature: 0.3, thinking: false, history: 0.0, attached: 0.8, is_sticky: false,
       reserve_context: 0.125, reserve_text: null,
       instructions: "Summarize the text that the user gives or attached." }],
-    ["rewrite", { temperature: 0.4, thinking: false, history: 0.0, is_sticky: false,
+    ["rewrite", { temperature: 0.4, thinking: false, history: 0.0, attached: 0.4, is_sticky: false,
       reserve_context: null, reserve_text: 1.3,
       instructions: "Rewrite the text that the user gives or attached, as the user asks." }],
-    ["translate", { temperature: 0.2, thinking: false, history: 0.0, is_sticky: false,
+    ["translate", { temperature: 0.2, thinking: false, history: 0.0, attached: 0.4, is_sticky: false,
       reserve_context: null, reserve_text: 1.3,
       instructions: "Translate the text that the user gives or attached into the language that the user names." }],
-    ["question", { temperature: null, thinking: null, history: 0.0625, is_sticky: false,
+    ["question", { temperature: null, thinking: null, history: 0.0625, attached: 0.75, is_sticky: false,
       reserve_context: 0.125, reserve_text: null,
       instructions: "Answer questions about the text that the user attached from that text." }],
-    ["extract", { temperature: 0.0, thinking: false, history: 0.0, is_sticky: false,
+    ["extract", { temperature: 0.0, thinking: false, history: 0.0, attached: 0.7, is_sticky: false,
       reserve_context: 0.25, reserve_text: null,
       instructions: "Extract what the user asks for from the text that the user gives or attached." }],
   ];

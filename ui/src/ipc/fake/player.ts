@@ -124,7 +124,7 @@ export class Player {
     const seconds = (performance.now() - this.started) / 1000;
     return {
       prompt_tokens: 212, cached_tokens: 180, generated_tokens: Math.round(this.at * 1.3),
-      time_to_first_token_seconds: 0.42, dropped_messages: 0, context_length: null, route: "chat",
+      time_to_first_token_seconds: 0.42, dropped_messages: 0, context_length: null, route: "chat", is_partial: false,
       tokens_per_second: seconds > 0.2 ? (this.at * 1.3) / seconds : 41.8,
     };
   }

@@ -1,8 +1,10 @@
 //! Requests of routes.
 
-use transom_store::RouteChanges;
+use transom_store::{AttachedText, RouteChanges};
 
 use super::*;
+use crate::failure::Failure;
+use crate::routing::{Routing, check_attached, route_of};
 
 /// As [`routed_request`], with the built-in routes.
 fn request_of_route(
@@ -305,4 +307,117 @@ fn a_request_follows_what_the_user_changed_about_its_route() {
         panic!("a model with a template is given a conversation");
     };
     assert_eq!(chat.messages.len(), 1);
+}
+
+#[test]
+fn a_follow_up_about_code_carries_the_code_even_if_earlier_messages_may_take_little() {
+    let little = RouteChanges {
+        history: Some(0.0),
+        ..RouteChanges::default()
+    };
+    let routes = Routes::with(&[("code".to_owned(), little)].into());
+    let written = AnswerStats {
+        route: Route::Code,
+        ..AnswerStats::default()
+    };
+    let response = Message {
+        stats: Some(json(&written)),
+        ..model("It sorts.", Ending::Stop)
+    };
+    let code = "fn sort(list: &mut [i32]) {}";
+    let path = [taken_along(code, "what does this do"), response];
+    let prompt = |message: Message| {
+        let path = [&path[..], &[message]].concat();
+        let route = route_of(&path, Routing::Automatic, &routes);
+        assert_eq!(route, Route::Code, "{path:?}");
+        let settings = ModelSettings::default();
+        let on_route = (route, &routes);
+        let request = routed_request(&path, &settings, Overflow::DropOldest, on_route, &info());
+        let Prompt::Chat(chat) = request.prompt else {
+            panic!("a model with a template is given a conversation");
+        };
+        chat.messages
+    };
+    for follow_up in [
+        "and the last line, is that needed",
+        "make it faster",
+        "warum nicht in place",
+        "/code make it faster",
+    ] {
+        let messages = prompt(person(follow_up));
+        assert_eq!(messages.len(), 3, "{follow_up}");
+        assert!(messages[0].content.contains(code), "{follow_up}");
+    }
+    // A message with code of its own is about that.
+    let other = prompt(taken_along("fn other() {}", "why is this code slow"));
+    assert_eq!(other.len(), 2, "the instructions and the message");
+}
+
+#[test]
+fn attached_text_may_take_the_share_of_its_route() {
+    // 0.4 of 4,096 tokens.
+    let most = taken_along(&"a".repeat(4 * 1638), "in english");
+    let more = taken_along(&"a".repeat(4 * 1638 + 1), "in english");
+    let built_in = Routes::default();
+    let check = |path: &[Message], route, routes: &Routes| {
+        check_attached(path, (route, routes), info().context_length)
+    };
+    let of = |message: &Message, route| check(std::slice::from_ref(message), route, &built_in);
+    assert_eq!(of(&most, Route::Translate), Ok(()));
+    let too_long = Failure::AttachedTooLong {
+        route: Route::Translate,
+        attached_tokens: 1639,
+        max_tokens: 1638,
+    };
+    assert_eq!(of(&more, Route::Translate), Err(too_long));
+    assert_eq!(of(&more, Route::Summarize), Ok(()));
+    assert_eq!(of(&more, Route::Chat), Ok(()));
+    let endless = taken_along(&"a".repeat(1_000_000), "in english");
+    assert_eq!(of(&endless, Route::Chat), Ok(()), "the context decides");
+
+    // All attached texts count together, and the message itself does not.
+    let both = [1, 2].map(|n| AttachedText {
+        name: Some(format!("{n}.txt")),
+        text: "a".repeat(4 * 820),
+    });
+    let both = taken_along(&attached_text::join(&both), "in english");
+    assert!(of(&both, Route::Rewrite).is_err());
+    let typed = person(&format!("/translate {}", "word ".repeat(5000)));
+    assert_eq!(of(&typed, Route::Translate), Ok(()));
+
+    // A response that is continued has it already.
+    let continued = [more.clone(), model("Good", Ending::Length)];
+    assert_eq!(check(&continued, Route::Translate, &built_in), Ok(()));
+
+    for (share, is_ok) in [(0.1, false), (0.5, true), (1.0, true)] {
+        let changes = RouteChanges {
+            attached: Some(share),
+            ..RouteChanges::default()
+        };
+        let changed = Routes::with(&[("translate".to_owned(), changes)].into());
+        let result = check(std::slice::from_ref(&more), Route::Translate, &changed);
+        assert_eq!(result.is_ok(), is_ok, "{share}");
+    }
+}
+
+#[test]
+fn a_message_about_earlier_ones_keeps_the_usual_room_for_its_response() {
+    let path = [
+        person("One?"),
+        model("Yes.", Ending::Stop),
+        person("/translate into German"),
+    ];
+    let settings = ModelSettings::default();
+    let request = request_of_route(
+        &path,
+        &settings,
+        Overflow::DropOldest,
+        Route::Translate,
+        &info(),
+    );
+    let usual = Truncation::DropOldest {
+        response_tokens: RESERVED_FOR_RESPONSE,
+        context_limit: None,
+    };
+    assert_eq!(request.truncation, usual);
 }

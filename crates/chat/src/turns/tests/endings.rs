@@ -324,3 +324,45 @@ async fn closing_interrupts_every_response_and_starts_none() {
     assert!(matches!(late, Err(Failure::Other { .. })), "{late:?}");
     setup.turns.close().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn attached_text_that_its_route_does_not_allow_is_not_sent_and_not_cut() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let translates = TurnOptions {
+        routing: Routing::Automatic,
+        ..options()
+    };
+    let long = "Guten Tag. ".repeat(20_000);
+    let asked = setup
+        .turns
+        .ask(None, "/translate", &long, translates.clone());
+    let asked = asked.await.unwrap();
+    let page = finish(&setup, asked.answer).await;
+    let Some(EndingView::Failed { failure }) = page.ending else {
+        panic!("{:?}", page.ending);
+    };
+    let Failure::AttachedTooLong {
+        route,
+        attached_tokens,
+        max_tokens,
+    } = failure
+    else {
+        panic!("{failure:?}");
+    };
+    assert_eq!((route, attached_tokens), (Route::Translate, 55_000));
+    assert!(max_tokens > 0 && max_tokens < attached_tokens);
+    assert!(
+        setup.requests.lock().unwrap().is_empty(),
+        "nothing was sent"
+    );
+
+    // As plain chat, all of it is sent.
+    let plain = TurnOptions {
+        routing: Routing::Chosen(Route::Chat),
+        ..translates
+    };
+    let again = setup.turns.regenerate(asked.answer, plain).await.unwrap();
+    let page = finish(&setup, again.answer).await;
+    assert_eq!(page.ending, Some(EndingView::Stop));
+    assert!(setup.last_prompt()[0].contains(long.trim()));
+}

@@ -383,7 +383,8 @@ async fn a_route_is_chosen_kept_with_the_response_and_used_when_it_is_written_ag
     let first = turns.ask(None, "translate this", "Guten Tag", automatic.clone());
     let first = first.await.unwrap();
     let page = finish(&setup, first.answer).await;
-    assert_eq!(page.stats.unwrap().route, Route::Translate);
+    let stats = page.stats.unwrap();
+    assert_eq!((stats.route, stats.is_partial), (Route::Translate, true));
     assert!(setup.last_prompt()[0].starts_with("system: Translate"));
 
     let plain = routed(Routing::Chosen(Route::Chat));
@@ -393,7 +394,8 @@ async fn a_route_is_chosen_kept_with_the_response_and_used_when_it_is_written_ag
         .await
         .unwrap();
     let page = finish(&setup, second.answer).await;
-    assert_eq!(page.stats.unwrap().route, Route::Chat);
+    let stats = page.stats.unwrap();
+    assert_eq!((stats.route, stats.is_partial), (Route::Chat, false));
     assert_eq!(setup.last_prompt().len(), 3, "a chat has its history");
     let again = turns.regenerate(second.answer, automatic).await.unwrap();
     let page = finish(&setup, again.answer).await;
