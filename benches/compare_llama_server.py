@@ -18,6 +18,13 @@ a text or are no words. With one client, who sends a seed, which turns speculati
 - overhead: the time until the last event that the engine does not account for in `timings`, for each
   token. It is the cost of HTTP, JSON and processes.
 
+Conversations, also with one client; the time to the first token:
+
+- turn 2: of a prompt that continues the one before
+- switch back: of a prompt that continues an earlier one, after another one
+
+For these a second llama-server has one slot, and its cache of earlier prompts in memory (`--cache-ram`).
+
 With several clients, each sends its requests one after the other: throughput is all tokens per second.
 They send no seed, with which transom generates one response at a time. The model has random weights, so
 at temperature 1 its words are random, and few drafts are right.
@@ -43,7 +50,19 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 TEXT = "The morning train leaves the harbour at seven and reaches the hills before noon. " * 200
 STARTUP_SECONDS = 120
 # What the results are compared with: the least ratio, where more is better in transom.
-LIMITS = {"first token": 1 / 1.1, "rate": 0.97, "throughput": 1.0}
+LIMITS = {
+    "first token": 1 / 1.1,
+    "turn 2": 1.0,
+    "switch back": 1.0,
+    "rate": 0.97,
+    "throughput": 1.0,
+}
+TIMES = ("first token", "turn 2", "switch back")
+# Tokens by which a prompt continues an earlier one, and of the responses to such prompts.
+TURN_TOKENS = 32
+SHORT_RESPONSE = 4
+# Of the llama-server with one slot.
+CACHE_MB = 2048
 MAX_OVERHEAD_MS = 0.2
 # Sampling of one client, and of several.
 SEEDED = {"temperature": 0, "seed": 1}
@@ -93,12 +112,14 @@ class Server:
             sys.exit(f"{self.name}: /tokenize: {body}")
         return json.loads(body)["tokens"]
 
-    def complete(self, args, prompt, sampling):
-        """Streams a completion; returns its times and counts."""
+    def complete(self, args, prompt, sampling, max_tokens=None, n_known=0):
+        """Streams a completion of a prompt that begins with `n_known` tokens of an earlier one; returns its
+        times and counts."""
+        max_tokens = max_tokens or args.generate_tokens
         body = {
             "model": self.model,
             "prompt": prompt,
-            "max_tokens": args.generate_tokens,
+            "max_tokens": max_tokens,
             "logit_bias": args.logit_bias,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -126,11 +147,11 @@ class Server:
                 first, last = first or now, now
         connection.close()
         n_tokens = usage["completion_tokens"]
-        if n_tokens != args.generate_tokens:
-            sys.exit(f"{self.name} generated {n_tokens} of {args.generate_tokens} tokens")
+        if n_tokens != max_tokens:
+            sys.exit(f"{self.name} generated {n_tokens} of {max_tokens} tokens")
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-        if cached > 8:
-            sys.exit(f"{self.name} had {cached} tokens of a new prompt in its KV cache")
+        if abs(cached - n_known) > 8:
+            sys.exit(f"{self.name} had {cached} tokens in its KV cache, where {n_known} were known")
         # Both name the time of the prompt; llama-server counts its tokens, too.
         prefill_ms = timings.get("prefill_ms", timings.get("prompt_ms"))
         engine_ms = prefill_ms + timings["predicted_ms"]
@@ -140,6 +161,20 @@ class Server:
             "overhead": ((last - began) * 1e3 - engine_ms) / n_tokens,
             "tokens": n_tokens,
         }
+
+    def conversations(self, args):
+        """Returns the milliseconds to the first token of prompts that continue earlier ones."""
+        first, other = args.prompts(), args.prompts()
+        second = first + args.words[:TURN_TOKENS]
+        third = second + args.words[:TURN_TOKENS]
+
+        def first_token(prompt, n_known=0):
+            return self.complete(args, prompt, SEEDED, SHORT_RESPONSE, n_known)["first token"]
+
+        first_token(first)
+        turn = first_token(second, len(first))
+        first_token(other)
+        return {"turn 2": turn, "switch back": first_token(third, len(second))}
 
     def throughput(self, args, n_clients):
         """Returns the tokens per second of clients that all send requests one after the other."""
@@ -176,13 +211,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_peer(args, n_slots):
+def start_peer(args, n_slots, cache_mb=0):
     port = free_port()
-    context = n_slots * (args.prompt_tokens + args.generate_tokens + 16)
+    n_turns = 2 * TURN_TOKENS
+    context = n_slots * (args.prompt_tokens + n_turns + args.generate_tokens + 16)
     command = [args.programs / "llama-server", "-m", args.model, "-t", args.threads]
     command += ["-tb", args.threads, "-c", context, "-np", n_slots, "--host", "127.0.0.1"]
-    # Its cache of earlier prompts costs memory and time, and no prompt comes twice.
-    command += ["--port", port, "--offline", "--cache-ram", 0, "-fa", args.flash_attention]
+    # Its cache of earlier prompts costs memory and time, where no prompt comes twice.
+    command += ["--port", port, "--offline", "--cache-ram", cache_mb, "-fa", args.flash_attention]
     return Server("llama-server", command, port)
 
 
@@ -211,9 +247,11 @@ def spread(values):
     return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
-def measure(args, server):
+def measure(args, server, of_conversations):
     runs = [server.complete(args, args.prompts(), SEEDED) for _ in range(args.runs)]
     result = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    turns = [of_conversations.conversations(args) for _ in range(args.runs)]
+    result |= {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
     for n_clients in args.clients:
         result[f"throughput, {n_clients} clients"] = server.throughput(args, n_clients)
     return result
@@ -225,7 +263,9 @@ def compare(args):
         servers = [peer]
         try:
             servers.append(start_transom(args, data))
-            words = peer.tokenize(TEXT)
+            servers.append(start_peer(args, 1, CACHE_MB))
+            # Without a token of white space, whose text would wait for what follows.
+            words = peer.tokenize(TEXT.strip())
             while len(words) < args.prompt_tokens:
                 words += words
             numbers = random.Random(0)
@@ -235,6 +275,7 @@ def compare(args):
                 start = [numbers.randrange(300, args.n_plain_tokens) for _ in range(4)]
                 return start + words[: args.prompt_tokens - len(start)]
 
+            args.words = words
             args.prompts = prompts
             # Only words: bytes that are no whole character would be no event.
             args.logit_bias = {str(token): -100 for token in args.end_tokens}
@@ -244,7 +285,8 @@ def compare(args):
                 server.complete(args, prompts(), SEEDED)
             rounds = []
             for number in range(args.rounds):
-                rounds.append([measure(args, server) for server in servers])
+                peer, ours, one_slot = servers
+                rounds.append([measure(args, peer, one_slot), measure(args, ours, ours)])
                 print(f"round {number + 1} of {args.rounds} done", file=sys.stderr)
         finally:
             for server in servers:
@@ -260,7 +302,7 @@ def report(args, rounds):
         if name in ("tokens", "overhead"):
             continue
         values = [[side[name] for side in sides] for sides in zip(*rounds)]
-        is_time = name == "first token"
+        is_time = name in TIMES
         ratios = [peer / ours if is_time else ours / peer for peer, ours in zip(*values)]
         limit = LIMITS[name.split(",")[0]]
         is_in_limit = statistics.median(ratios) >= limit
