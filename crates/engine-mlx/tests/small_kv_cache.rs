@@ -10,7 +10,7 @@ use std::path::Path;
 
 use support::{load, lock_mlx};
 use transom_engine::test_support::SavedCopy;
-use transom_engine::{Engine, EngineError, KvCacheChoice, Limits, LoadedModel, ModelSource, Trim};
+use transom_engine::{Engine, EngineError, KvCacheChoice, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
 use turns::{check_within, greedy, model_within, text};
 
