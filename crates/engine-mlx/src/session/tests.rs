@@ -70,29 +70,25 @@ fn compare(model: &MlxModel, found: &mut Session, expected: &mut Session, case: 
 fn a_session_that_waited_continues_at_every_place_with_nearly_the_same_logits() {
     for name in MODELS {
         let model = load_packing(name);
+        let plain = session(&model);
+        let mut packed = session(&model);
+        packed.pack().expect("MLX quantizes");
         // The end, within the open block, at the ends of blocks and beside them, a checkpoint, the start.
         for n_tokens in [700, 699, 600, 513, 512, 511, 350, 257, 256, 255, 1, 0] {
             let case = format!("{name} at {n_tokens}");
-            let mut expected = session(&model);
-            expected.rewind(n_tokens);
-            let mut waited = session(&model);
-            waited.pack().expect("MLX quantizes");
             let prompt = [&text()[..n_tokens], &[3]].concat();
-            assert_eq!(
-                waited.reusable_tokens(&prompt),
-                expected.tokens().len(),
-                "{case}"
-            );
-            if !expected.tokens().is_empty() {
-                let mut fork = waited.fork(expected.tokens().len()).expect("MLX copies");
-                let mut plain = expected.fork(expected.tokens().len()).expect("MLX copies");
-                compare(&model, &mut fork, &mut plain, &case);
+            let n_reused = packed.reusable_tokens(&prompt);
+            assert_eq!(n_reused, plain.reusable_tokens(&prompt), "{case}");
+            let expected = || plain.fork(n_reused).expect("MLX copies");
+            let mut fork = packed.fork(n_reused).expect("MLX copies");
+            compare(&model, &mut fork, &mut expected(), &case);
+            if [700, 600, 512, 350, 255, 0].contains(&n_tokens) {
+                let mut waited = session(&model);
+                waited.pack().expect("MLX quantizes");
+                let continued = waited.continue_from(n_reused, None);
+                continued.expect("MLX dequantizes");
+                compare(&model, &mut waited, &mut expected(), &case);
             }
-            let n_reused = waited.reusable_tokens(&prompt);
-            waited
-                .continue_from(n_reused, None)
-                .expect("MLX dequantizes");
-            compare(&model, &mut waited, &mut expected, &case);
         }
     }
 }
@@ -149,8 +145,7 @@ fn a_restored_session_is_one_that_waited() {
                     .flatten()
                     .zip(of(expected).iter().flatten())
                 {
-                    let equal = found.array_eq(expected, None).expect("MLX");
-                    assert!(equal.item_exact::<bool>(), "{name}");
+                    assert!(found.eq_values(expected).expect("MLX"), "{name}");
                 }
             }
         }

@@ -11,40 +11,40 @@ use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
 impl AttentionCache {
-    /// Converts the complete blocks of a cache without a window to 8 bits, and computes them, so that
-    /// nothing is in memory twice.
+    /// Converts the complete blocks of a cache without a window to 8 bits, and computes them: first the
+    /// keys, then the values, so that no more than one of them is in memory twice. After an error, the
+    /// cache cannot be used.
     pub(crate) fn pack(&mut self) -> MlxResult<()> {
         let n_packed = self.n_tokens / BLOCK * BLOCK;
         if self.window.is_some() || self.packed.is_some() || n_packed == 0 {
             return Ok(());
         }
-        let pack = |array: &Array| Packed::new(&slice_axis(array, 2, 0, n_packed)?);
-        let n_rest = self.n_tokens - n_packed;
-        let rest = |array: &Array| {
-            let rest = slice_axis(array, 2, n_packed, self.n_tokens)?;
-            grow(&rest, n_rest, BLOCK)
+        let Some(Buffer { keys, values, .. }) = self.buffer.take() else {
+            return Ok(());
         };
-        if let Some(Buffer { keys, values, .. }) = &self.buffer {
-            let packed = [pack(keys)?, pack(values)?];
-            let buffer = match n_rest {
-                0 => None,
-                _ => Some(Buffer {
-                    start: n_packed,
-                    keys: rest(keys)?,
-                    values: rest(values)?,
-                }),
-            };
-            self.packed = Some(packed);
-            self.buffer = buffer;
-        }
-        eval(self.arrays())
+        let n_rest = self.n_tokens - n_packed;
+        let pack = |plain: Array| {
+            let packed = Packed::new(&slice_axis(&plain, 2, 0, n_packed)?)?;
+            let rest = slice_axis(&plain, 2, n_packed, self.n_tokens)?;
+            let rest = grow(&rest, n_rest, BLOCK)?;
+            eval(packed.arrays().chain([&rest]))?;
+            Ok::<_, Exception>((packed, rest))
+        };
+        let (packed_keys, keys) = pack(keys)?;
+        let (packed_values, values) = pack(values)?;
+        self.packed = Some([packed_keys, packed_values]);
+        self.buffer = (n_rest > 0).then_some(Buffer {
+            start: n_packed,
+            keys,
+            values,
+        });
+        Ok(())
     }
 
     /// Converts all tokens back, and computes them.
     pub(crate) fn unpack(&mut self) -> MlxResult<()> {
         if self.packed.is_some() {
             *self = self.unpacked(self.n_tokens)?;
-            eval(self.arrays())?;
         }
         Ok(())
     }
@@ -64,7 +64,8 @@ impl AttentionCache {
         self.arrays().map(of_array).sum()
     }
 
-    /// Returns the first `n_tokens` tokens, at least one, of a packed cache in a buffer.
+    /// Returns the first `n_tokens` tokens, at least one, of a packed cache in a buffer. Computes first the
+    /// keys and then the values, because each exists several times meanwhile.
     pub(super) fn unpacked(&self, n_tokens: i32) -> MlxResult<Self> {
         let capacity = capacity(None, n_tokens + 1);
         let array = |index: usize| {
@@ -72,7 +73,9 @@ impl AttentionCache {
             if let Some(like) = parts.first() {
                 parts.push(zeros(like, capacity - n_tokens)?);
             }
-            ops::concatenate(&parts, 2)
+            let all = ops::concatenate(&parts, 2)?;
+            eval([&all])?;
+            Ok::<_, Exception>(all)
         };
         Ok(Self {
             n_tokens,
@@ -139,13 +142,12 @@ impl AttentionCache {
                     value_biases,
                 ],
             ) => {
-                let heads: Vec<i32> = self.arrays().map(|array| array.dim(3)).collect();
                 let both = [
                     [words, scales, biases],
                     [value_words, value_scales, value_biases],
                 ];
-                let plain = both.into_iter().zip(heads).map(|(arrays, head_dim)| {
-                    let packed = Packed::from_arrays(head_dim, arrays);
+                let plain = both.into_iter().zip(self.arrays()).map(|(arrays, like)| {
+                    let packed = Packed::from_arrays(like, arrays);
                     packed.plain(0, packed.n_tokens())
                 });
                 plain.collect::<MlxResult<Vec<_>>>()?
