@@ -22,32 +22,32 @@ pub(crate) struct Session {
     caches: Vec<LayerCache>,
     /// The conversation of the last request, if it has an id.
     conversation: Option<ConversationId>,
-    /// See [`Transformer::packs_waiting`].
-    packs_waiting: bool,
+    /// See [`Transformer::quantizes_parked`].
+    quantizes_parked: bool,
 }
 
 impl Session {
     pub(crate) fn new(transformer: &Transformer) -> Self {
         let caches = transformer.new_caches();
-        Self::from_saved(Vec::new(), caches, None, transformer.packs_waiting)
+        Self::from_saved(Vec::new(), caches, None, transformer.quantizes_parked)
     }
 
     pub(crate) fn from_saved(
         tokens: Vec<u32>,
         caches: Vec<LayerCache>,
         conversation: Option<ConversationId>,
-        packs_waiting: bool,
+        quantizes_parked: bool,
     ) -> Self {
         Self {
             tokens,
             caches,
             conversation,
-            packs_waiting,
+            quantizes_parked,
         }
     }
 
-    pub(crate) fn packs_waiting(&self) -> bool {
-        self.packs_waiting
+    pub(crate) fn quantizes_parked(&self) -> bool {
+        self.quantizes_parked
     }
 
     pub(crate) fn caches(&self) -> &[LayerCache] {
@@ -87,7 +87,7 @@ impl Session {
     ) -> MlxResult<()> {
         self.rewind(n_tokens);
         self.conversation = conversation;
-        self.caches.iter_mut().try_for_each(LayerCache::unpack)
+        self.caches.iter_mut().try_for_each(LayerCache::dequantize)
     }
 
     /// Prepares the session to be parked: computes all arrays, and converts complete blocks to 8 bits if
@@ -95,10 +95,10 @@ impl Session {
     ///
     /// # Errors
     /// The session cannot be used any more.
-    pub(crate) fn pack(&mut self) -> MlxResult<()> {
+    pub(crate) fn quantize(&mut self) -> MlxResult<()> {
         self.evaluate()?;
-        match self.packs_waiting {
-            true => self.caches.iter_mut().try_for_each(LayerCache::pack),
+        match self.quantizes_parked {
+            true => self.caches.iter_mut().try_for_each(LayerCache::quantize),
             false => Ok(()),
         }
     }
@@ -110,7 +110,7 @@ impl Session {
         let caches = caches.map(|cache| cache.fork(n_tokens as i32));
         let tokens = self.tokens[..n_tokens].to_vec();
         let caches = caches.collect::<MlxResult<_>>()?;
-        let mut fork = Self::from_saved(tokens, caches, None, self.packs_waiting);
+        let mut fork = Self::from_saved(tokens, caches, None, self.quantizes_parked);
         fork.evaluate()?;
         fork.add_checkpoint();
         Ok(fork)
@@ -199,8 +199,8 @@ impl ParkedState for Session {
     }
 
     fn parked_bytes(&self) -> u64 {
-        match self.packs_waiting {
-            true => self.caches.iter().map(LayerCache::packed_bytes).sum(),
+        match self.quantizes_parked {
+            true => self.caches.iter().map(LayerCache::quantized_bytes).sum(),
             false => self.bytes(),
         }
     }

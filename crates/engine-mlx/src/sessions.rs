@@ -58,8 +58,8 @@ impl Sessions {
         if let Err(error) = self.current.continue_from(n_reused, conversation) {
             tracing::warn!(%error, "the KV cache of this conversation was dropped");
             let caches = transformer.new_caches();
-            let packs_waiting = transformer.packs_waiting;
-            self.current = Session::from_saved(Vec::new(), caches, conversation, packs_waiting);
+            let quantizes_parked = transformer.quantizes_parked;
+            self.current = Session::from_saved(Vec::new(), caches, conversation, quantizes_parked);
         }
         self.current.tokens().len()
     }
@@ -70,7 +70,7 @@ impl Sessions {
         if !self.parked.make_room(session.parked_bytes()) {
             return None;
         }
-        if let Err(error) = session.pack() {
+        if let Err(error) = session.quantize() {
             tracing::warn!(%error, "the KV cache of the last conversation was dropped");
             return None;
         }

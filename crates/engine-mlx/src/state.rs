@@ -19,7 +19,7 @@ use transom_engine::saved::{BLOCK_TOKENS, bad_saved_data};
 use transom_engine::{EngineError, ModelInfo, ParkedState, SavedConversation};
 
 use crate::error::{Context, MlxResult};
-use crate::kv_cache::{LayerCache, PACKED_DESCRIPTION};
+use crate::kv_cache::{LayerCache, QUANTIZED_DESCRIPTION};
 use crate::nn::{Positions, Rope, Transformer};
 use crate::ops::{copied_array, element_size};
 use crate::session::Session;
@@ -38,21 +38,21 @@ const RESTORING: &str = "restoring the session";
 /// [`transom_engine::SavableCache::save_block`].
 pub(crate) fn save_block(session: &Session, tokens: Range<usize>) -> Result<Vec<u8>, EngineError> {
     let mut block = Vec::new();
-    let packed = is_packed(session.packs_waiting(), tokens.len());
+    let quantized = is_quantized(session.quantizes_parked(), tokens.len());
     for cache in session
         .caches()
         .iter()
         .filter(|cache| !cache.has_checkpoints())
     {
-        let arrays = cache.block(tokens.start as i32, tokens.end as i32, packed);
+        let arrays = cache.block(tokens.start as i32, tokens.end as i32, quantized);
         push_bytes(&mut block, arrays.during(SAVING)?)?;
     }
     Ok(block)
 }
 
 /// Returns true if a block of this many tokens has keys and values in 8 bits: only complete ones have.
-fn is_packed(packs_waiting: bool, n_tokens: usize) -> bool {
-    packs_waiting && n_tokens == BLOCK_TOKENS
+fn is_quantized(quantizes_parked: bool, n_tokens: usize) -> bool {
+    quantizes_parked && n_tokens == BLOCK_TOKENS
 }
 
 /// See [`transom_engine::SavableCache::save_head`].
@@ -171,8 +171,8 @@ pub(crate) fn restore(
         }
         end = tokens.end;
         let block = (saved.read_block)(index)?;
-        let packed = is_packed(transformer.packs_waiting, tokens.len());
-        append_block(&mut caches, &templates, tokens.len(), packed, &block)?;
+        let quantized = is_quantized(transformer.quantizes_parked, tokens.len());
+        append_block(&mut caches, &templates, tokens.len(), quantized, &block)?;
     }
     if growing && end != n_tokens {
         return Err(bad_saved_data("it has too few blocks"));
@@ -181,7 +181,7 @@ pub(crate) fn restore(
         saved.tokens.to_vec(),
         caches,
         saved.id,
-        transformer.packs_waiting,
+        transformer.quantizes_parked,
     );
     session.evaluate().during(RESTORING)?;
     Ok(session)
@@ -191,13 +191,13 @@ fn append_block(
     caches: &mut [LayerCache],
     templates: &[LayerCache],
     n_tokens: usize,
-    packed: bool,
+    quantized: bool,
     block: &[u8],
 ) -> Result<(), EngineError> {
     let mut reader = Reader(block);
     let layers = caches.iter_mut().zip(templates);
     for (cache, template) in layers.filter(|(cache, _)| !cache.has_checkpoints()) {
-        let arrays = template.block_arrays(n_tokens as i32, packed);
+        let arrays = template.block_arrays(n_tokens as i32, quantized);
         let arrays = reader.arrays(arrays)?;
         cache.append_block(arrays).during(RESTORING)?;
         // So that no more than this layer is in memory twice.
@@ -337,8 +337,8 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
     let mut rope = Hasher::new();
     let numbers = transformer.ropes.iter().flat_map(Rope::numbers);
     numbers.for_each(|number| rope.update(&number.to_le_bytes()));
-    let blocks = match transformer.packs_waiting {
-        true => PACKED_DESCRIPTION,
+    let blocks = match transformer.quantizes_parked {
+        true => QUANTIZED_DESCRIPTION,
         false => "plain",
     };
     let of_model = [

@@ -51,11 +51,13 @@ pub(crate) fn load(name: &str) -> MlxModel {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Loads the model `name` of the fixtures, with 8 bits in conversations that wait.
-pub(crate) fn load_packing(name: &str) -> MlxModel {
+/// Loads the model `name` of the fixtures, with 8 bits in parked conversations.
+pub(crate) fn load_quantizing(name: &str) -> MlxModel {
     let mut model = load(name);
     let transformer = Rc::get_mut(&mut model.transformer);
-    transformer.expect("no response is generated").packs_waiting = true;
+    transformer
+        .expect("no response is generated")
+        .quantizes_parked = true;
     model
 }
 

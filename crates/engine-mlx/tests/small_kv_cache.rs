@@ -1,5 +1,5 @@
-//! Conversations that wait with keys and values in 8 bits: each response nearly equals that of a single
-//! pass over the whole text, only new tokens are processed, and MLX allocates less.
+//! Conversations that are parked or saved with keys and values in 8 bits: each response nearly equals that
+//! of a single pass over the whole text, only new tokens are processed, and MLX allocates less.
 
 #[path = "fixtures/support.rs"]
 mod support;
@@ -96,7 +96,7 @@ fn full_copy(model: &mut MlxModel) -> SavedCopy {
     SavedCopy::of(model, 0).expect("saved")
 }
 
-/// On a CPU, where 8 bits take long, conversations wait as they are unless the user wants less.
+/// On a CPU, parked conversations stay as they are unless the user wants less.
 #[test]
 fn the_choice_of_the_user_decides() {
     let _mlx = lock_mlx();

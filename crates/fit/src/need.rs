@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The choice of the KV cache type. MLX uses it only for conversations that wait, because its responses
-/// attend to only one type.
+/// The choice of the KV cache type. MLX uses it only for parked and saved conversations, because its
+/// responses attend to only one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvCacheChoice {

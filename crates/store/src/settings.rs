@@ -159,7 +159,7 @@ pub enum KvCache {
     Automatic,
     /// 16 bits.
     Full,
-    /// 8 bits: about half the memory. With MLX, only for conversations that are not in use.
+    /// 8 bits: about half the memory. With MLX, only in parked and saved conversations.
     Small,
 }
 

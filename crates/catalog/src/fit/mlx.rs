@@ -64,10 +64,10 @@ pub fn dense_limit_bytes(memory_bytes: u64) -> u64 {
     memory_bytes / 4
 }
 
-/// Returns true if conversations that wait, in memory or in a file, have the keys and values of complete
-/// blocks in 8 bits, if the user has made this choice. MLX attends to plain keys and values, because it is
-/// slower with 8 bits, so they have 16 bits while a response uses them, 32 on a CPU.
-pub fn packs_waiting(has_gpu: bool, kv: KvCacheChoice) -> bool {
+/// Returns true if parked and saved conversations have the keys and values of complete blocks in 8 bits,
+/// with this choice of the user. MLX attends to plain keys and values, because with 8 bits it is slower, so
+/// they have 16 bits while a response uses them, 32 on a CPU.
+pub fn quantizes_parked(has_gpu: bool, kv: KvCacheChoice) -> bool {
     is_small(has_gpu, kv)
 }
 

@@ -89,7 +89,7 @@ fn the_kv_cache_type_is_that_of_the_engine() {
 }
 
 #[test]
-fn conversations_of_mlx_wait_with_8_bits_on_a_gpu_or_on_request() {
+fn parked_conversations_of_mlx_have_8_bits_on_a_gpu_or_on_request() {
     use KvCacheChoice::{Automatic, Full, Small};
     for (has_gpu, choice, expected) in [
         (true, Automatic, true),
@@ -100,7 +100,7 @@ fn conversations_of_mlx_wait_with_8_bits_on_a_gpu_or_on_request() {
         (false, Small, true),
     ] {
         assert_eq!(
-            mlx::packs_waiting(has_gpu, choice),
+            mlx::quantizes_parked(has_gpu, choice),
             expected,
             "{has_gpu}, {choice:?}"
         );

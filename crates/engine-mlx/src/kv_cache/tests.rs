@@ -1,5 +1,5 @@
 //! Compares caches with a list of all tokens, over random sequences of appends, checkpoints, rewinds,
-//! forks and waits.
+//! forks and parking.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -19,8 +19,8 @@ enum Operation {
     Rewind(i32),
     /// Continue with a fork that lacks this many tokens.
     Fork(i32),
-    /// Wait, and continue with all but this many tokens.
-    Wait(i32),
+    /// Park, and continue with all but this many tokens.
+    Park(i32),
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -32,7 +32,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (0..20_i32).prop_map(Operation::Rewind),
         1 => (0..700_i32).prop_map(Operation::Rewind),
         1 => prop_oneof![0..20_i32, 0..700_i32].prop_map(Operation::Fork),
-        1 => prop_oneof![0..20_i32, 0..700_i32].prop_map(Operation::Wait),
+        1 => prop_oneof![0..20_i32, 0..700_i32].prop_map(Operation::Park),
     ];
     prop::collection::vec(operation, 1..40)
 }
@@ -122,11 +122,11 @@ fn run(window: Option<i32>, operations: &[Operation]) -> u64 {
                 text.versions.truncate(target as usize);
                 cache = fork;
             }
-            Operation::Wait(n) => {
+            Operation::Park(n) => {
                 check_blocks(&cache, &text, window);
-                let packed_bytes = cache.packed_bytes();
-                cache.pack().expect("MLX quantizes");
-                assert_eq!(cache.bytes(), packed_bytes);
+                let quantized_bytes = cache.quantized_bytes();
+                cache.quantize().expect("MLX quantizes");
+                assert_eq!(cache.bytes(), quantized_bytes);
                 check_blocks(&cache, &text, window);
                 let target = cache.rewind_target((n_tokens - n).max(0));
                 let mut fork = cache.fork(target).expect("MLX copies");
@@ -138,7 +138,7 @@ fn run(window: Option<i32>, operations: &[Operation]) -> u64 {
                 assert_eq!(seen[..n_seen * HEAD_DIM], text.keys(first, target as usize));
                 cache.rewind(target);
                 text.versions.truncate(target as usize);
-                cache.unpack().expect("MLX dequantizes");
+                cache.dequantize().expect("MLX dequantizes");
             }
         }
         assert_eq!(cache.n_tokens(), text.versions.len() as i32);
@@ -252,7 +252,7 @@ fn run_without_checks(window: i32, operations: &[Operation]) -> u64 {
                 mlx_rs::transforms::eval(cache.arrays()).expect("MLX evaluates");
             }
             Operation::Checkpoint(n_checkpoints) => cache.add_checkpoint(n_checkpoints),
-            Operation::Rewind(_) | Operation::Fork(_) | Operation::Wait(_) => {}
+            Operation::Rewind(_) | Operation::Fork(_) | Operation::Park(_) => {}
         }
         most = most.max(cache.bytes());
     }

@@ -96,7 +96,7 @@ impl Architecture for Gemma4 {
                 .map(|rope| Rope::new(rope, on_cpu))
                 .into(),
             on_cpu,
-            packs_waiting: false,
+            quantizes_parked: false,
         })
     }
 }

@@ -1,5 +1,4 @@
-//! Sessions that waited with keys and values in 8 bits, in memory or in a file, against sessions that
-//! did not.
+//! Sessions that were parked or saved with keys and values in 8 bits, against sessions that were not.
 
 use mlx_rs::Dtype;
 use transom_engine::SavedConversation;
@@ -9,7 +8,7 @@ use super::*;
 use crate::MlxModel;
 use crate::nn::Positions;
 use crate::state;
-use crate::test_support::load_packing;
+use crate::test_support::load_quantizing;
 
 /// Dense, with windows, with layers that use the keys of others, and hybrid. With random weights, routers
 /// of experts often choose by a hair, so any rounding may change the logits of such models much.
@@ -67,53 +66,53 @@ fn compare(model: &MlxModel, found: &mut Session, expected: &mut Session, case: 
 }
 
 #[test]
-fn a_session_that_waited_continues_at_every_place_with_nearly_the_same_logits() {
+fn a_parked_session_continues_at_every_place_with_nearly_the_same_logits() {
     for name in MODELS {
-        let model = load_packing(name);
+        let model = load_quantizing(name);
         let plain = session(&model);
-        let mut packed = session(&model);
-        packed.pack().expect("MLX quantizes");
+        let mut quantized = session(&model);
+        quantized.quantize().expect("MLX quantizes");
         // The end, within the open block, at the ends of blocks and beside them, a checkpoint, the start.
         for n_tokens in [700, 699, 600, 513, 512, 511, 350, 257, 256, 255, 1, 0] {
             let case = format!("{name} at {n_tokens}");
             let prompt = [&text()[..n_tokens], &[3]].concat();
-            let n_reused = packed.reusable_tokens(&prompt);
+            let n_reused = quantized.reusable_tokens(&prompt);
             assert_eq!(n_reused, plain.reusable_tokens(&prompt), "{case}");
             let expected = || plain.fork(n_reused).expect("MLX copies");
-            let mut fork = packed.fork(n_reused).expect("MLX copies");
+            let mut fork = quantized.fork(n_reused).expect("MLX copies");
             compare(&model, &mut fork, &mut expected(), &case);
             if [700, 600, 512, 350, 255, 0].contains(&n_tokens) {
-                let mut waited = session(&model);
-                waited.pack().expect("MLX quantizes");
-                let continued = waited.continue_from(n_reused, None);
+                let mut parked = session(&model);
+                parked.quantize().expect("MLX quantizes");
+                let continued = parked.continue_from(n_reused, None);
                 continued.expect("MLX dequantizes");
-                compare(&model, &mut waited, &mut expected(), &case);
+                compare(&model, &mut parked, &mut expected(), &case);
             }
         }
     }
 }
 
 #[test]
-fn a_session_that_waits_has_exactly_the_expected_bytes() {
+fn a_parked_session_has_exactly_the_expected_bytes() {
     for name in MODELS {
-        let model = load_packing(name);
+        let model = load_quantizing(name);
         let mut session = session(&model);
         let (plain, expected) = (session.bytes(), session.parked_bytes());
-        session.pack().expect("MLX quantizes");
+        session.quantize().expect("MLX quantizes");
         assert_eq!(session.bytes(), expected, "{name}");
         assert_eq!(session.parked_bytes(), expected, "{name}");
         assert!(expected < plain, "{name}: {expected} of {plain}");
     }
 }
 
-/// A file has what a session that waits has, whether it waited or not when it was saved.
+/// A file has what a parked session has, whether the session was parked or not when it was saved.
 #[test]
-fn a_restored_session_is_one_that_waited() {
+fn a_restored_session_is_one_that_was_parked() {
     for name in MODELS {
-        let model = load_packing(name);
-        let mut waited = session(&model);
-        waited.pack().expect("MLX quantizes");
-        for saved in [&session(&model), &waited] {
+        let model = load_quantizing(name);
+        let mut parked = session(&model);
+        parked.quantize().expect("MLX quantizes");
+        for saved in [&session(&model), &parked] {
             let blocks = new_blocks(0..N_TOKENS);
             let block = |index: usize| state::save_block(saved, blocks[index].clone());
             let head = state::save_head(saved, &model.transformer, &model.info).expect("saved");
@@ -134,7 +133,7 @@ fn a_restored_session_is_one_that_waited() {
             );
             let restored = restored.expect("restored");
             let mut plain = session(&model);
-            plain.pack().expect("MLX quantizes");
+            plain.quantize().expect("MLX quantizes");
             plain
                 .continue_from(N_TOKENS, None)
                 .expect("MLX dequantizes");

@@ -1,9 +1,9 @@
-//! Keys or values in 8 bits: about half the memory of 16 bits, for conversations that wait.
+//! Keys or values in 8 bits: about half the memory of 16 bits, for parked and saved conversations.
 //!
 //! Numbers are quantized by whole blocks of tokens, in groups of 64 that have a scale and a bias. A group
 //! is a part of one head, or of the same head at consecutive tokens if a head is smaller. Scales and biases
 //! are f32: in bf16, rounding them and their products would cost several times as much as 8 bits do, and
-//! more each time that a conversation waits.
+//! more each time that a conversation is parked.
 
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, Dtype, ops};
@@ -29,7 +29,7 @@ pub(crate) const DESCRIPTION: &str = "8 bits, groups of 64";
 
 /// Numbers of whole blocks, which have the shape `[1, n_kv_heads, tokens, head_dim]`.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct Quantized {
     head_dim: i32,
     /// The type of the plain numbers.
     dtype: Dtype,
@@ -37,7 +37,7 @@ pub(super) struct Packed {
     groups: QuantizedMatrix,
 }
 
-impl Packed {
+impl Quantized {
     /// Quantizes `[1, n_kv_heads, tokens, head_dim]` with whole blocks of tokens.
     pub(super) fn new(plain: &Array) -> MlxResult<Self> {
         let Quantization {
@@ -51,7 +51,7 @@ impl Packed {
         Ok(Self::from_arrays(plain, [words, scales, biases]))
     }
 
-    /// Returns the numbers with these [`Packed::arrays`], of an array like this one.
+    /// Returns the numbers with these [`Quantized::arrays`], of an array like this one.
     pub(super) fn from_arrays(like: &Array, arrays: [Array; 3]) -> Self {
         Self::of(like.dim(3), like.dtype(), arrays)
     }
@@ -76,7 +76,7 @@ impl Packed {
 
     /// Returns the bytes of `n_tokens` tokens, whole blocks, of an array like this one.
     pub(super) fn bytes(like: &Array, n_tokens: i32) -> u64 {
-        let arrays = packed_arrays(like, n_tokens).into_iter();
+        let arrays = quantized_arrays(like, n_tokens).into_iter();
         let bytes = arrays.map(|(shape, dtype)| {
             let n_elements: u64 = shape.iter().map(|&size| size as u64).product();
             n_elements * element_size(dtype).unwrap_or(0) as u64
@@ -95,7 +95,7 @@ impl Packed {
         let part = |array: &Array| slice_axis(array, 2, start, end);
         let arrays = self.arrays().map(part).collect::<MlxResult<Vec<_>>>()?;
         let arrays = <[Array; 3]>::try_from(arrays);
-        let arrays = arrays.map_err(|_| Exception::custom("a packed array has three parts"))?;
+        let arrays = arrays.map_err(|_| Exception::custom("a quantized array has three parts"))?;
         Ok(Self::of(self.head_dim, self.dtype, arrays))
     }
 
@@ -115,9 +115,9 @@ fn n_groups(n_tokens: i32, head_dim: i32) -> i32 {
     n_tokens * head_dim / QUANTIZATION.group_size
 }
 
-/// Returns the shapes and types of the [`Packed::arrays`] of `n_tokens` tokens, whole blocks, of an array
+/// Returns the shapes and types of the [`Quantized::arrays`] of `n_tokens` tokens, whole blocks, of an array
 /// `[1, n_kv_heads, any, head_dim]` like this one.
-pub(super) fn packed_arrays(like: &Array, n_tokens: i32) -> [(Vec<i32>, Dtype); 3] {
+pub(super) fn quantized_arrays(like: &Array, n_tokens: i32) -> [(Vec<i32>, Dtype); 3] {
     let Quantization {
         group_size, bits, ..
     } = QUANTIZATION;
@@ -153,7 +153,7 @@ mod tests {
         array.expect("MLX converts").as_slice().to_vec()
     }
 
-    /// Also if they wait again and again, numbers come back within two steps, 2/255 of the range of
+    /// Also if they are quantized again and again, numbers come back within two steps, 2/255 of the range of
     /// their group, and the rounding of their type.
     #[test]
     fn numbers_come_back_within_two_steps() {
@@ -162,11 +162,11 @@ mod tests {
                 let plain = numbers(head_dim, dtype);
                 let mut found = plain.clone();
                 for _ in 0..10 {
-                    let packed = Packed::new(&found).expect("MLX quantizes");
-                    assert_eq!(packed.n_tokens(), 2 * BLOCK);
-                    let arrays: u64 = packed.arrays().map(|array| array.nbytes() as u64).sum();
-                    assert_eq!(Packed::bytes(&plain, 2 * BLOCK), arrays);
-                    found = packed.plain(0, 2 * BLOCK).expect("MLX dequantizes");
+                    let quantized = Quantized::new(&found).expect("MLX quantizes");
+                    assert_eq!(quantized.n_tokens(), 2 * BLOCK);
+                    let arrays: u64 = quantized.arrays().map(|array| array.nbytes() as u64).sum();
+                    assert_eq!(Quantized::bytes(&plain, 2 * BLOCK), arrays);
+                    found = quantized.plain(0, 2 * BLOCK).expect("MLX dequantizes");
                     assert_eq!((found.shape(), found.dtype()), (plain.shape(), dtype));
                 }
                 let (expected, found) = (values(&plain), values(&found));
@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn any_part_is_that_of_all() {
-        let packed = Packed::new(&numbers(24, Dtype::Float32)).expect("MLX quantizes");
-        let all = packed.plain(0, 2 * BLOCK).expect("MLX dequantizes");
+        let quantized = Quantized::new(&numbers(24, Dtype::Float32)).expect("MLX quantizes");
+        let all = quantized.plain(0, 2 * BLOCK).expect("MLX dequantizes");
         for (start, end) in [(0, 1), (255, 257), (256, 512), (3, 512), (300, 301)] {
-            let part = packed.plain(start, end).expect("MLX dequantizes");
+            let part = quantized.plain(start, end).expect("MLX dequantizes");
             let expected = slice_axis(&all, 2, start, end).expect("MLX slices");
             assert_eq!(values(&part), values(&expected), "{start}..{end}");
         }
