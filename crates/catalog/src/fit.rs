@@ -55,6 +55,16 @@ pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> Opti
     }
 }
 
+/// Returns true if this choice means keys and values in 8 bits where a device with or without a GPU may
+/// have them. On a CPU they are slow, so it must be asked for them.
+fn is_small(has_gpu: bool, kv: KvCacheChoice) -> bool {
+    match kv {
+        KvCacheChoice::Automatic => has_gpu,
+        KvCacheChoice::Full => false,
+        KvCacheChoice::Small => true,
+    }
+}
+
 /// Returns true if MLX keeps quantized weights quantized on `machine`. On a CPU with enough memory
 /// it converts them to dense weights, which is many times faster.
 pub(crate) fn stays_quantized(facts: &ModelFacts, machine: &Machine) -> bool {

@@ -76,7 +76,8 @@ impl MlxEngine {
             .during("allocator")?;
         let quantization = config.quantization.as_ref();
         let mut loader = Loader::new(&files, quantization, compute, control, on_progress);
-        let transformer = architecture.load(&mut loader)?;
+        let mut transformer = architecture.load(&mut loader)?;
+        transformer.quantizes_parked = mlx::quantizes_parked(!compute.is_cpu(), limits.kv_cache);
         let sessions = Sessions::new(&transformer, limits.parked_bytes);
         let step_widths = compute.step_widths(&facts);
         // Without drafts in its steps, a model has no use for a draft model.

@@ -6,18 +6,23 @@
 //! rewind to every position. Sliding windows and recurrent states drop what they need for
 //! that, so they save checkpoints at the start and the end of each prompt.
 //!
+//! A parked or saved conversation may have the keys and values of complete blocks in 8 bits (`quantized`).
+//! They are dequantized before a step uses them.
+//!
 //! Rule: a cache rewinds only to positions where it is exact, which [`LayerCache::rewind_target`]
 //! returns. All layers rewind together.
 
 mod attention;
+mod quantized;
 mod state;
 #[cfg(test)]
 mod tests;
 
 use mlx_rs::error::Exception;
-use mlx_rs::{Array, ops};
+use mlx_rs::{Array, Dtype, ops};
 
 pub(crate) use attention::AttentionCache;
+pub(crate) use quantized::DESCRIPTION as QUANTIZED_DESCRIPTION;
 pub(crate) use state::StateCache;
 
 use crate::error::MlxResult;
@@ -164,14 +169,64 @@ impl LayerCache {
         }
     }
 
-    /// Returns keys and values of the tokens `start..end`, of a cache of all tokens.
-    pub(crate) fn block(&self, start: i32, end: i32) -> MlxResult<Vec<Array>> {
+    /// Converts the complete blocks of a cache of all tokens to 8 bits. Only [`LayerCache::rewind`] and
+    /// methods that change nothing may follow before [`LayerCache::dequantize`].
+    pub(crate) fn quantize(&mut self) -> MlxResult<()> {
         match self {
-            Self::Attention(cache) if end <= cache.n_tokens => {
-                let arrays = cache.arrays();
-                arrays
-                    .map(|array| slice_axis(array, 2, start, end))
-                    .collect()
+            Self::Attention(cache) => cache.quantize(),
+            Self::State(_) | Self::Shared { .. } => Ok(()),
+        }
+    }
+
+    /// Converts a quantized cache back, so that it can append tokens.
+    pub(crate) fn dequantize(&mut self) -> MlxResult<()> {
+        match self {
+            Self::Attention(cache) => cache.dequantize(),
+            Self::State(_) | Self::Shared { .. } => Ok(()),
+        }
+    }
+
+    /// Returns the size in bytes that the cache has once it is quantized, checkpoints included.
+    pub(crate) fn quantized_bytes(&self) -> u64 {
+        match self {
+            Self::Attention(cache) => cache.quantized_bytes() + cache.bytes_of_checkpoints(),
+            Self::State(_) | Self::Shared { .. } => self.bytes(),
+        }
+    }
+
+    /// Returns the arrays of a file with the tokens `start..end`, of a cache of all tokens: keys and
+    /// values, each in 8 bits if they are `quantized`. Their shapes are those of
+    /// [`LayerCache::block_arrays`].
+    pub(crate) fn block(&self, start: i32, end: i32, quantized: bool) -> MlxResult<Vec<Array>> {
+        match self {
+            Self::Attention(cache) => cache.block(start, end, quantized),
+            _ => Err(Exception::custom("this layer does not have all tokens")),
+        }
+    }
+
+    /// Returns the shapes and types of the arrays that [`LayerCache::block`] returns for `n_tokens`
+    /// tokens. The cache must contain at least one token, whose arrays need not be evaluated.
+    pub(crate) fn block_arrays(&self, n_tokens: i32, quantized: bool) -> Vec<(Vec<i32>, Dtype)> {
+        let arrays = self.arrays().into_iter();
+        arrays
+            .flat_map(|array| match quantized {
+                true => quantized::quantized_arrays(array, n_tokens).to_vec(),
+                false => {
+                    let mut shape = array.shape().to_vec();
+                    shape[2] = n_tokens;
+                    vec![(shape, array.dtype())]
+                }
+            })
+            .collect()
+    }
+
+    /// Appends the tokens of a block of a file to a cache of all tokens that is not empty.
+    pub(crate) fn append_block(&mut self, arrays: Vec<Array>) -> MlxResult<()> {
+        match self {
+            Self::Attention(cache) => {
+                let [keys, values] = cache.block_tokens(arrays)?;
+                cache.append(&keys, &values)?;
+                Ok(())
             }
             _ => Err(Exception::custom("this layer does not have all tokens")),
         }

@@ -22,23 +22,32 @@ pub(crate) struct Session {
     caches: Vec<LayerCache>,
     /// The conversation of the last request, if it has an id.
     conversation: Option<ConversationId>,
+    /// See [`Transformer::quantizes_parked`].
+    quantizes_parked: bool,
 }
 
 impl Session {
     pub(crate) fn new(transformer: &Transformer) -> Self {
-        Self::from_saved(Vec::new(), transformer.new_caches(), None)
+        let caches = transformer.new_caches();
+        Self::from_saved(Vec::new(), caches, None, transformer.quantizes_parked)
     }
 
     pub(crate) fn from_saved(
         tokens: Vec<u32>,
         caches: Vec<LayerCache>,
         conversation: Option<ConversationId>,
+        quantizes_parked: bool,
     ) -> Self {
         Self {
             tokens,
             caches,
             conversation,
+            quantizes_parked,
         }
+    }
+
+    pub(crate) fn quantizes_parked(&self) -> bool {
+        self.quantizes_parked
     }
 
     pub(crate) fn caches(&self) -> &[LayerCache] {
@@ -67,10 +76,31 @@ impl Session {
     }
 
     /// Keeps the first `n_tokens` tokens, which [`Session::reusable_tokens`] returned for a prompt
-    /// of this conversation.
-    pub(crate) fn continue_from(&mut self, n_tokens: usize, conversation: Option<ConversationId>) {
+    /// of this conversation. If the session was parked, it can append tokens again.
+    ///
+    /// # Errors
+    /// The session cannot be used any more.
+    pub(crate) fn continue_from(
+        &mut self,
+        n_tokens: usize,
+        conversation: Option<ConversationId>,
+    ) -> MlxResult<()> {
         self.rewind(n_tokens);
         self.conversation = conversation;
+        self.caches.iter_mut().try_for_each(LayerCache::dequantize)
+    }
+
+    /// Prepares the session to be parked: computes all arrays, and converts complete blocks to 8 bits if
+    /// the model does that. One layer after another, so no more than one is in memory twice.
+    ///
+    /// # Errors
+    /// The session cannot be used any more.
+    pub(crate) fn quantize(&mut self) -> MlxResult<()> {
+        self.evaluate()?;
+        match self.quantizes_parked {
+            true => self.caches.iter_mut().try_for_each(LayerCache::quantize),
+            false => Ok(()),
+        }
     }
 
     /// Returns a session with the first `n_tokens` tokens, which [`Session::reusable_tokens`]
@@ -79,7 +109,8 @@ impl Session {
         let caches = self.caches.iter();
         let caches = caches.map(|cache| cache.fork(n_tokens as i32));
         let tokens = self.tokens[..n_tokens].to_vec();
-        let mut fork = Self::from_saved(tokens, caches.collect::<MlxResult<_>>()?, None);
+        let caches = caches.collect::<MlxResult<_>>()?;
+        let mut fork = Self::from_saved(tokens, caches, None, self.quantizes_parked);
         fork.evaluate()?;
         fork.add_checkpoint();
         Ok(fork)
@@ -166,4 +197,14 @@ impl ParkedState for Session {
     fn bytes(&self) -> u64 {
         self.caches.iter().map(LayerCache::bytes).sum()
     }
+
+    fn parked_bytes(&self) -> u64 {
+        match self.quantizes_parked {
+            true => self.caches.iter().map(LayerCache::quantized_bytes).sum(),
+            false => self.bytes(),
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

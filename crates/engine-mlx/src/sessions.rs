@@ -55,13 +55,22 @@ impl Sessions {
                 None => {}
             }
         }
-        self.current.continue_from(n_reused, conversation);
+        if let Err(error) = self.current.continue_from(n_reused, conversation) {
+            tracing::warn!(%error, "the KV cache of this conversation was dropped");
+            let caches = transformer.new_caches();
+            let quantizes_parked = transformer.quantizes_parked;
+            self.current = Session::from_saved(Vec::new(), caches, conversation, quantizes_parked);
+        }
         self.current.tokens().len()
     }
 
     /// Parks and returns `session`, unless its last step failed or it does not fit the limit.
-    fn park(&mut self, session: Session) -> Option<&Session> {
-        if let Err(error) = session.evaluate() {
+    fn park(&mut self, mut session: Session) -> Option<&Session> {
+        // First, so that the limit holds while its blocks are converted.
+        if !self.parked.make_room(session.parked_bytes()) {
+            return None;
+        }
+        if let Err(error) = session.quantize() {
             tracing::warn!(%error, "the KV cache of the last conversation was dropped");
             return None;
         }

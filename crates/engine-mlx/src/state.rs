@@ -1,7 +1,7 @@
 //! Saves a session of a model as bytes and restores it: the caches of all layers.
 //!
 //! Attention layers without a window are in blocks of consecutive tokens, because their keys and
-//! values never change. The head is a safetensors file with all other layers, after the last token
+//! values never change. Complete blocks may have 8 bits, as those of parked conversations have. The head is a safetensors file with all other layers, after the last token
 //! and at the last checkpoint. Its content follows from the model and from these two positions, so
 //! its header is compared with the expected one and not interpreted.
 //!
@@ -15,13 +15,13 @@ use mlx_rs::transforms::eval;
 use mlx_rs::{Array, Dtype};
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::json;
-use transom_engine::saved::bad_saved_data;
+use transom_engine::saved::{BLOCK_TOKENS, bad_saved_data};
 use transom_engine::{EngineError, ModelInfo, ParkedState, SavedConversation};
 
 use crate::error::{Context, MlxResult};
-use crate::kv_cache::LayerCache;
+use crate::kv_cache::{LayerCache, QUANTIZED_DESCRIPTION};
 use crate::nn::{Positions, Rope, Transformer};
-use crate::ops::copied_array;
+use crate::ops::{copied_array, element_size};
 use crate::session::Session;
 
 /// Names in the metadata of the head. They are part of its format, so they stay.
@@ -38,15 +38,21 @@ const RESTORING: &str = "restoring the session";
 /// [`transom_engine::SavableCache::save_block`].
 pub(crate) fn save_block(session: &Session, tokens: Range<usize>) -> Result<Vec<u8>, EngineError> {
     let mut block = Vec::new();
+    let quantized = is_quantized(session.quantizes_parked(), tokens.len());
     for cache in session
         .caches()
         .iter()
         .filter(|cache| !cache.has_checkpoints())
     {
-        let arrays = cache.block(tokens.start as i32, tokens.end as i32);
+        let arrays = cache.block(tokens.start as i32, tokens.end as i32, quantized);
         push_bytes(&mut block, arrays.during(SAVING)?)?;
     }
     Ok(block)
+}
+
+/// Returns true if a block of this many tokens has keys and values in 8 bits: only complete ones have.
+fn is_quantized(quantizes_parked: bool, n_tokens: usize) -> bool {
+    quantizes_parked && n_tokens == BLOCK_TOKENS
 }
 
 /// See [`transom_engine::SavableCache::save_head`].
@@ -132,7 +138,8 @@ pub(crate) fn restore(
     }
     let mut others = Vec::new();
     for (template, position) in positions.of_caches(&templates) {
-        let arrays = reader.arrays(saved_arrays(template, position))?;
+        let arrays = saved_arrays(template, position).into_iter();
+        let arrays = reader.arrays(arrays.map(|array| (array.shape, array.dtype)).collect())?;
         others.push(template.restore(position, arrays).during(RESTORING)?);
     }
     reader.end()?;
@@ -163,17 +170,19 @@ pub(crate) fn restore(
             return Err(bad_saved_data("it has a bad block"));
         }
         end = tokens.end;
-        append_block(
-            &mut caches,
-            &templates,
-            tokens.len(),
-            &(saved.read_block)(index)?,
-        )?;
+        let block = (saved.read_block)(index)?;
+        let quantized = is_quantized(transformer.quantizes_parked, tokens.len());
+        append_block(&mut caches, &templates, tokens.len(), quantized, &block)?;
     }
     if growing && end != n_tokens {
         return Err(bad_saved_data("it has too few blocks"));
     }
-    let session = Session::from_saved(saved.tokens.to_vec(), caches, saved.id);
+    let session = Session::from_saved(
+        saved.tokens.to_vec(),
+        caches,
+        saved.id,
+        transformer.quantizes_parked,
+    );
     session.evaluate().during(RESTORING)?;
     Ok(session)
 }
@@ -182,16 +191,15 @@ fn append_block(
     caches: &mut [LayerCache],
     templates: &[LayerCache],
     n_tokens: usize,
+    quantized: bool,
     block: &[u8],
 ) -> Result<(), EngineError> {
     let mut reader = Reader(block);
     let layers = caches.iter_mut().zip(templates);
     for (cache, template) in layers.filter(|(cache, _)| !cache.has_checkpoints()) {
-        let arrays = reader.arrays(saved_arrays(template, n_tokens as i32))?;
-        let [keys, values] = &*arrays else {
-            return Err(bad_saved_data("a layer has other arrays"));
-        };
-        cache.append(keys, values).during(RESTORING)?;
+        let arrays = template.block_arrays(n_tokens as i32, quantized);
+        let arrays = reader.arrays(arrays)?;
+        cache.append_block(arrays).during(RESTORING)?;
         // So that no more than this layer is in memory twice.
         eval(cache.arrays()).during(RESTORING)?;
     }
@@ -222,10 +230,10 @@ impl<'a> Reader<'a> {
         serde_json::from_slice(self.take(length)?).map_err(bad_saved_data)
     }
 
-    fn arrays(&mut self, arrays: Vec<SavedArray>) -> Result<Vec<Array>, EngineError> {
-        let read = |array: SavedArray| {
-            let bytes = self.take(array.n_bytes())?;
-            copied_array(bytes, &array.shape, array.dtype).during(RESTORING)
+    fn arrays(&mut self, arrays: Vec<(Vec<i32>, Dtype)>) -> Result<Vec<Array>, EngineError> {
+        let read = |(shape, dtype): (Vec<i32>, Dtype)| {
+            let bytes = self.take(n_bytes(&shape, dtype))?;
+            copied_array(bytes, &shape, dtype).during(RESTORING)
         };
         arrays.into_iter().map(read).collect()
     }
@@ -248,12 +256,9 @@ struct SavedArray {
     shape: Vec<i32>,
 }
 
-impl SavedArray {
-    fn n_bytes(&self) -> usize {
-        let size = crate::ops::element_size(self.dtype).unwrap_or(0);
-        let n_elements: usize = self.shape.iter().map(|&size| size as usize).product();
-        n_elements * size
-    }
+fn n_bytes(shape: &[i32], dtype: Dtype) -> usize {
+    let n_elements: usize = shape.iter().map(|&size| size as usize).product();
+    n_elements * element_size(dtype).unwrap_or(0)
 }
 
 /// Returns the arrays that are saved of a cache at a position.
@@ -310,7 +315,7 @@ fn header(
                 format!("layers.{index}.{name}"),
                 dtype,
                 shape,
-                array.n_bytes(),
+                n_bytes(&array.shape, array.dtype),
             );
         }
     }
@@ -332,8 +337,13 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
     let mut rope = Hasher::new();
     let numbers = transformer.ropes.iter().flat_map(Rope::numbers);
     numbers.for_each(|number| rope.update(&number.to_le_bytes()));
+    let blocks = match transformer.quantizes_parked {
+        true => QUANTIZED_DESCRIPTION,
+        false => "plain",
+    };
     let of_model = [
-        ("transom_conversation", "3"),
+        ("transom_conversation", "4"),
+        ("blocks", blocks),
         ("engine", &info.engine),
         ("name", &info.name),
         ("architecture", &info.architecture),

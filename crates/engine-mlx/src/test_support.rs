@@ -51,6 +51,16 @@ pub(crate) fn load(name: &str) -> MlxModel {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// Loads the model `name` of the fixtures, with 8 bits in parked conversations.
+pub(crate) fn load_quantizing(name: &str) -> MlxModel {
+    let mut model = load(name);
+    let transformer = Rc::get_mut(&mut model.transformer);
+    transformer
+        .expect("no response is generated")
+        .quantizes_parked = true;
+    model
+}
+
 /// Loads the model `name` of the fixtures as a draft model for another one of them.
 pub(crate) fn load_draft(name: &str) -> DraftModel {
     let model = load("qwen3-bf16");

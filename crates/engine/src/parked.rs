@@ -20,6 +20,11 @@ pub trait ParkedState {
 
     /// Returns the size in bytes of memory.
     fn bytes(&self) -> u64;
+
+    /// Returns the size in bytes that it has once it is parked.
+    fn parked_bytes(&self) -> u64 {
+        self.bytes()
+    }
 }
 
 /// KV caches of earlier conversations, within a limit of bytes. The least recently used one is
@@ -52,7 +57,7 @@ impl<S: ParkedState> Parked<S> {
     ) -> bool {
         let is_same = conversation.is_some() && conversation == current.conversation();
         let n_dropped = current.tokens().len().saturating_sub(n_reused);
-        !is_same && n_dropped > FEW_TOKENS && current.bytes() <= self.limit_bytes
+        !is_same && n_dropped > FEW_TOKENS && current.parked_bytes() <= self.limit_bytes
     }
 
     /// Adds `state` as the most recently used one, drops the least recently used ones beyond the

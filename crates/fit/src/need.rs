@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The choice of the KV cache type. Engines with only one type ignore it.
+/// The choice of the KV cache type. MLX uses it only for parked and saved conversations, because its
+/// responses attend to only one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvCacheChoice {

@@ -162,7 +162,7 @@ pub enum KvCache {
     Automatic,
     /// 16 bits.
     Full,
-    /// 8 bits: about half the memory.
+    /// 8 bits: about half the memory. With MLX, only in parked and saved conversations.
     Small,
 }
 

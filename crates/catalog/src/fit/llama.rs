@@ -6,7 +6,7 @@
 
 use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
 
-use super::{product, sum, tokens};
+use super::{is_small, product, sum, tokens};
 use crate::facts::{KvType, LayerKind, ModelFacts};
 
 /// Architectures of models that only encode: every token attends to all others, so llama.cpp has no KV
@@ -144,12 +144,7 @@ pub fn kv_cache_bytes(facts: &ModelFacts, n_tokens: u64, kind: KvType) -> u64 {
 pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
     let sizes = [facts.key_length, facts.value_length].map(Option::unwrap_or_default);
     let has_whole_blocks = sizes.iter().all(|size| *size > 0 && size % 32 == 0);
-    let is_wanted = match kv {
-        KvCacheChoice::Automatic => has_gpu,
-        KvCacheChoice::Full => false,
-        KvCacheChoice::Small => true,
-    };
-    match has_whole_blocks && is_wanted && facts.embedding.is_none() {
+    match has_whole_blocks && is_small(has_gpu, kv) && facts.embedding.is_none() {
         true => KvType::Q8_0,
         false => KvType::F16,
     }

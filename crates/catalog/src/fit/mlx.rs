@@ -4,9 +4,9 @@
 //! the allocations of that crate: if it stores or copies something else, this module must change.
 //! Its `tests/memory_need.rs` compares them with MLX's own count.
 
-use transom_fit::MemoryNeed;
+use transom_fit::{KvCacheChoice, MemoryNeed};
 
-use super::{product, sum, tokens};
+use super::{is_small, product, sum, tokens};
 use crate::facts::{LayerKind, ModelFacts};
 use crate::machine::GpuClass;
 
@@ -62,6 +62,13 @@ pub fn fits_dense(facts: &ModelFacts, dense_limit_bytes: u64) -> bool {
 /// browser.
 pub fn dense_limit_bytes(memory_bytes: u64) -> u64 {
     memory_bytes / 4
+}
+
+/// Returns true if parked and saved conversations have the keys and values of complete blocks in 8 bits,
+/// with this choice of the user. MLX attends to plain keys and values, because with 8 bits it is slower, so
+/// they have 16 bits while a response uses them, 32 on a CPU.
+pub fn quantizes_parked(has_gpu: bool, kv: KvCacheChoice) -> bool {
+    is_small(has_gpu, kv)
 }
 
 /// Returns the tokens of a prefill step on an Apple GPU of this class, or on a CPU: enough to use the

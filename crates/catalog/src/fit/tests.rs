@@ -77,7 +77,7 @@ fn the_kv_cache_type_is_that_of_the_engine() {
         ..facts
     };
     assert_eq!(kv_type(&odd, &PC, KvCacheChoice::Small), Some(KvType::F16));
-    // MLX has only one KV cache type, so a request changes nothing.
+    // A response of MLX attends to 16 bits, so a choice does not change what a model needs.
     let folder = four_billion(Format::Safetensors);
     let with = |choice| need(&folder, &MAC, choice, 8192);
     assert_eq!(with(KvCacheChoice::Small), with(KvCacheChoice::Full));
@@ -86,6 +86,25 @@ fn the_kv_cache_type_is_that_of_the_engine() {
         Some(KvType::F16)
     );
     assert_eq!(kv_type(&folder, &PC, KvCacheChoice::Small), None);
+}
+
+#[test]
+fn parked_conversations_of_mlx_have_8_bits_on_a_gpu_or_on_request() {
+    use KvCacheChoice::{Automatic, Full, Small};
+    for (has_gpu, choice, expected) in [
+        (true, Automatic, true),
+        (true, Full, false),
+        (true, Small, true),
+        (false, Automatic, false),
+        (false, Full, false),
+        (false, Small, true),
+    ] {
+        assert_eq!(
+            mlx::quantizes_parked(has_gpu, choice),
+            expected,
+            "{has_gpu}, {choice:?}"
+        );
+    }
 }
 
 #[test]

@@ -9,10 +9,16 @@
 //! a buffer may exist while a step is queued.
 //!
 //! Rule: the memory of a window never depends on the length of the text.
+//!
+//! Rule: only caches of parked conversations are quantized, so a step never reads 8 bits.
 
+mod parked;
+
+use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 use transom_catalog::fit::mlx;
 
+use super::quantized::Quantized;
 use super::{grow, write, zeros};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
@@ -85,6 +91,9 @@ pub(crate) struct AttentionCache {
     /// Tokens that a token attends to, itself included; `None` for all.
     pub(super) window: Option<i32>,
     pub(super) n_tokens: i32,
+    /// Keys and values of the first tokens, while the conversation is parked; never with a window.
+    quantized: Option<[Quantized; 2]>,
+    /// Without a window, all other tokens.
     buffer: Option<Buffer>,
     checkpoints: Vec<Checkpoint>,
 }
@@ -95,6 +104,7 @@ impl AttentionCache {
         Self {
             window: window.map(|window| window.max(1)),
             n_tokens: 0,
+            quantized: None,
             buffer: None,
             checkpoints: Vec::new(),
         }
@@ -103,6 +113,11 @@ impl AttentionCache {
     /// See [`super::LayerCache::append`]. With a window, returns the keys and values of the new
     /// tokens and of the `window - 1` tokens before them, or as many as there are.
     pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
+        if self.quantized.is_some() {
+            return Err(Exception::custom(
+                "a quantized cache must be dequantized first",
+            ));
+        }
         let n_new = keys.dim(2);
         let start = self.buffer.as_ref().map_or(self.n_tokens, |old| old.start);
         let n_held = self.n_tokens - start;
@@ -181,6 +196,9 @@ impl AttentionCache {
     }
 
     pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
+        if self.quantized.is_some() {
+            return n_tokens;
+        }
         let covers = |buffer: &Buffer, n| buffer.covers(n, self.window);
         if self.buffer.as_ref().is_some_and(|b| covers(b, n_tokens)) {
             return n_tokens;
@@ -197,7 +215,13 @@ impl AttentionCache {
         let window = self.window;
         let covers = |buffer: &Buffer| buffer.covers(n_tokens, window);
         if n_tokens == 0 {
+            self.quantized = None;
             self.buffer = None;
+        } else if let Some([keys, _]) = &self.quantized {
+            // The rest of its last block goes when the cache is dequantized.
+            if n_tokens <= keys.n_tokens() {
+                self.buffer = None;
+            }
         } else if !self.buffer.as_ref().is_some_and(covers) {
             let checkpoint = self.checkpoints.iter_mut().find(|checkpoint| {
                 checkpoint.n_tokens >= n_tokens
@@ -207,7 +231,7 @@ impl AttentionCache {
             self.buffer = checkpoint.and_then(|checkpoint| checkpoint.old_buffer.take());
         }
         debug_assert!(
-            n_tokens == 0 || self.buffer.is_some(),
+            n_tokens == 0 || self.quantized.is_some() || self.buffer.is_some(),
             "cannot rewind to {n_tokens}"
         );
         self.checkpoints
@@ -248,7 +272,8 @@ impl AttentionCache {
     }
 
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
-        self.buffer.iter().flat_map(Buffer::arrays)
+        let quantized = self.quantized.iter().flatten().flat_map(Quantized::arrays);
+        quantized.chain(self.buffer.iter().flat_map(Buffer::arrays))
     }
 
     /// Returns the size of the checkpoints' buffers in bytes; a buffer of two checkpoints counts
@@ -290,6 +315,9 @@ impl AttentionCache {
     /// Returns a cache of the first `n_tokens` tokens, which [`Self::rewind_target`] returned, with
     /// a buffer of its own and without checkpoints.
     pub(crate) fn fork(&self, n_tokens: i32) -> MlxResult<Self> {
+        if self.quantized.is_some() && n_tokens > 0 {
+            return self.dequantized(n_tokens);
+        }
         let Some(buffer) = self.buffer_at(n_tokens) else {
             return Ok(Self::new(self.window));
         };

@@ -1,9 +1,10 @@
-//! Compares caches with a list of all tokens, over random sequences of appends, checkpoints, rewinds
-//! and forks.
+//! Compares caches with a list of all tokens, over random sequences of appends, checkpoints, rewinds,
+//! forks and parking.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use transom_catalog::fit::mlx;
+use transom_engine::saved::{BLOCK_TOKENS, new_blocks};
 
 use super::*;
 
@@ -18,6 +19,8 @@ enum Operation {
     Rewind(i32),
     /// Continue with a fork that lacks this many tokens.
     Fork(i32),
+    /// Park, and continue with all but this many tokens.
+    Park(i32),
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -29,6 +32,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (0..20_i32).prop_map(Operation::Rewind),
         1 => (0..700_i32).prop_map(Operation::Rewind),
         1 => prop_oneof![0..20_i32, 0..700_i32].prop_map(Operation::Fork),
+        1 => prop_oneof![0..20_i32, 0..700_i32].prop_map(Operation::Park),
     ];
     prop::collection::vec(operation, 1..40)
 }
@@ -39,11 +43,15 @@ fn keys(first: i32, n: i32, version: i32) -> Array {
     let values: Vec<f32> = (first..first + n)
         .flat_map(|token| key(token, version))
         .collect();
-    Array::from_slice(&values, &[1, 1, n, 2])
+    Array::from_slice(&values, &[1, 1, n, HEAD_DIM as i32])
 }
 
-fn key(token: i32, version: i32) -> [f32; 2] {
-    [token as f32, (token * 7 + version) as f32]
+const HEAD_DIM: usize = 6;
+
+/// Integers of 8 bits, with the smallest and the largest one, so quantizing them loses nothing.
+fn key(token: i32, version: i32) -> [f32; HEAD_DIM] {
+    let numbers = [0, 255, token, token / 256, token * 7 + version, version];
+    numbers.map(|number| number.rem_euclid(256) as f32)
 }
 
 fn values_of(array: &Array) -> Vec<f32> {
@@ -114,6 +122,24 @@ fn run(window: Option<i32>, operations: &[Operation]) -> u64 {
                 text.versions.truncate(target as usize);
                 cache = fork;
             }
+            Operation::Park(n) => {
+                check_blocks(&cache, &text, window);
+                let quantized_bytes = cache.quantized_bytes();
+                cache.quantize().expect("MLX quantizes");
+                assert_eq!(cache.bytes(), quantized_bytes);
+                check_blocks(&cache, &text, window);
+                let target = cache.rewind_target((n_tokens - n).max(0));
+                let mut fork = cache.fork(target).expect("MLX copies");
+                let new = keys(target, 1, -1);
+                let (seen, _) = fork.append(&new, &new).expect("MLX appends");
+                let seen = values_of(&seen);
+                let n_seen = seen.len() / HEAD_DIM - 1;
+                let first = target as usize - n_seen;
+                assert_eq!(seen[..n_seen * HEAD_DIM], text.keys(first, target as usize));
+                cache.rewind(target);
+                text.versions.truncate(target as usize);
+                cache.dequantize().expect("MLX dequantizes");
+            }
         }
         assert_eq!(cache.n_tokens(), text.versions.len() as i32);
         check_saved(&cache, &text, window);
@@ -144,9 +170,42 @@ fn check_saved(cache: &LayerCache, text: &Text, window: Option<i32>) {
     assert_eq!(n_seen, expected);
     let own = values_of(&seen);
     assert_eq!(
-        own[..own.len() - 2],
+        own[..own.len() - HEAD_DIM],
         text.keys(n_tokens + 1 - n_seen, n_tokens)
     );
+}
+
+/// Checks the blocks of a file of a cache of all tokens, and that a restored cache continues them.
+fn check_blocks(cache: &LayerCache, text: &Text, window: Option<i32>) {
+    let n_tokens = text.versions.len();
+    if window.is_some() || n_tokens == 0 {
+        return;
+    }
+    let mut template = LayerCache::for_attention(None);
+    let new = keys(0, 1, 0);
+    template.append(&new, &new).expect("MLX appends");
+    let mut restored = template.reserved(n_tokens as i32).expect("MLX allocates");
+    let odd = n_tokens.min(n_tokens % 3 * 10);
+    for tokens in new_blocks(0..odd)
+        .into_iter()
+        .chain(new_blocks(odd..n_tokens))
+    {
+        let is_whole = tokens.len() == BLOCK_TOKENS;
+        let [start, end] = [tokens.start, tokens.end].map(|n| n as i32);
+        let arrays = cache.block(start, end, is_whole).expect("MLX slices");
+        let expected = template.block_arrays(tokens.len() as i32, is_whole);
+        let found = arrays
+            .iter()
+            .map(|array| (array.shape().to_vec(), array.dtype()));
+        assert!(found.eq(expected), "{tokens:?}");
+        restored.append_block(arrays).expect("MLX appends");
+    }
+    let all = restored
+        .block(0, n_tokens as i32, false)
+        .expect("MLX slices");
+    for array in all {
+        assert_eq!(values_of(&array), text.keys(0, n_tokens));
+    }
 }
 
 #[test]
@@ -169,7 +228,7 @@ fn the_memory_of_a_window_does_not_grow_with_the_text() {
             long.push(Operation::Checkpoint(2));
             long.extend((0..400).map(|_| Operation::Append(n)));
         }
-        let bytes_of_token = 2 * 2 * 4;
+        let bytes_of_token = 2 * HEAD_DIM as u64 * 4;
         let buffers = 3 * mlx::windowed_capacity(u64::MAX, window as u64);
         let most = run_without_checks(window, &long);
         assert!(
@@ -193,7 +252,7 @@ fn run_without_checks(window: i32, operations: &[Operation]) -> u64 {
                 mlx_rs::transforms::eval(cache.arrays()).expect("MLX evaluates");
             }
             Operation::Checkpoint(n_checkpoints) => cache.add_checkpoint(n_checkpoints),
-            Operation::Rewind(_) | Operation::Fork(_) => {}
+            Operation::Rewind(_) | Operation::Fork(_) | Operation::Park(_) => {}
         }
         most = most.max(cache.bytes());
     }
@@ -205,7 +264,7 @@ fn a_short_conversation_does_not_allocate_the_whole_window() {
     let mut cache = LayerCache::for_attention(Some(4096));
     let new = keys(0, 10, 0);
     cache.append(&new, &new).expect("MLX appends");
-    assert_eq!(cache.bytes(), 256 * 2 * 2 * 4);
+    assert_eq!(cache.bytes(), 256 * 2 * HEAD_DIM as u64 * 4);
     assert_eq!(mlx::windowed_capacity(10, 4096), 256);
 }
 
@@ -308,7 +367,7 @@ fn append_and_check(cache: &mut LayerCache, n: i32) {
     let (all_keys, all_values) = cache.append(&new, &new).expect("MLX appends");
     let expected: Vec<f32> = (0..first + n).flat_map(|token| key(token, 0)).collect();
     for all in [all_keys, all_values] {
-        assert_eq!(all.shape(), [1, 1, first + n, 2]);
+        assert_eq!(all.shape(), [1, 1, first + n, HEAD_DIM as i32]);
         assert_eq!(values_of(&all), expected);
     }
 }

@@ -219,6 +219,7 @@ impl Architecture for Gemma3 {
             logit_softcap: args.final_logit_softcapping,
             ropes: ropes.iter().map(|rope| Rope::new(rope, on_cpu)).collect(),
             on_cpu,
+            quantizes_parked: false,
         })
     }
 }

@@ -96,6 +96,7 @@ impl Architecture for Gemma4 {
                 .map(|rope| Rope::new(rope, on_cpu))
                 .into(),
             on_cpu,
+            quantizes_parked: false,
         })
     }
 }

@@ -161,6 +161,7 @@ impl Architecture for Llama {
             logit_softcap: None,
             ropes: vec![Rope::new(&args.rope, on_cpu)],
             on_cpu,
+            quantizes_parked: false,
         })
     }
 }

@@ -88,6 +88,8 @@ pub(crate) struct Transformer {
     /// Rotary embeddings, which layers select by index.
     pub(crate) ropes: Vec<Rope>,
     pub(crate) on_cpu: bool,
+    /// Whether parked and saved conversations have the keys and values of complete blocks in 8 bits.
+    pub(crate) quantizes_parked: bool,
 }
 
 /// The tokens of a step whose hidden states or logits are needed.
