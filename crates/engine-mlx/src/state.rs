@@ -333,7 +333,7 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
     let numbers = transformer.ropes.iter().flat_map(Rope::numbers);
     numbers.for_each(|number| rope.update(&number.to_le_bytes()));
     let of_model = [
-        ("transom_conversation", "3"),
+        ("transom_conversation", "4"),
         ("engine", &info.engine),
         ("name", &info.name),
         ("architecture", &info.architecture),

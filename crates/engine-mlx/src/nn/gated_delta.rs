@@ -7,7 +7,7 @@ use mlx_rs::{Array, Dtype, fast, ops};
 use transom_engine::EngineError;
 
 use super::conv::CausalConv;
-use super::delta_rule::{Inputs, delta_rule};
+use super::delta_rule::{DeltaRule, Inputs, Sizes};
 use super::{CachedLayer, RmsNorm, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::{LayerCache, StateCache};
@@ -42,6 +42,15 @@ impl GatedDeltaShape {
         self.n_value_heads * self.value_dim
     }
 
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            n_key_heads: self.n_key_heads,
+            n_groups: self.n_value_heads / self.n_key_heads,
+            key_dim: self.key_dim,
+            value_dim: self.value_dim,
+        }
+    }
+
     /// Features that pass through the convolution: queries, keys and values.
     fn n_convolved(&self) -> i32 {
         2 * self.n_keys() + self.n_values()
@@ -62,6 +71,7 @@ pub(crate) struct GatedDeltaNet {
     shape: GatedDeltaShape,
     projections: Projections,
     conv: CausalConv,
+    delta_rule: DeltaRule,
     /// `-exp(A_log)`, `[n_value_heads]`.
     decay_rates: Array,
     decay_bias: Array,
@@ -106,10 +116,12 @@ impl GatedDeltaNet {
         let decay_bias = full(loader, &name("dt_bias"), shape.n_value_heads)?;
         let weight = full(loader, &name("norm.weight"), shape.value_dim)?;
         mlx_rs::transforms::eval([&decay_rates, &decay_bias, &weight]).during(path)?;
+        let delta_rule = DeltaRule::new(loader.compute(), shape.sizes(), conv.dtype());
         Ok(Self {
             shape,
             projections,
             conv,
+            delta_rule,
             decay_rates,
             decay_bias,
             norm: RmsNorm::new(weight, epsilon),
@@ -161,14 +173,12 @@ impl GatedDeltaNet {
         let n_tokens = qkv.dim(1);
         let n_keys = shape.n_keys();
         let heads = |start: i32, n_heads: i32, size: i32| {
-            slice_axis(qkv, 2, start, start + n_heads * size)?
-                .reshape(&[n_tokens, n_heads, size])?
-                .as_dtype(Dtype::Float32)
+            slice_axis(qkv, 2, start, start + n_heads * size)?.reshape(&[n_tokens, n_heads, size])
         };
         // Scales to a length. The mean of squares is their sum divided by `key_dim`.
         let size = key_dim as f32;
         let unit = |x: Array, length: f32| {
-            fast::rms_norm(&x, None, LENGTH_EPSILON / size)?
+            fast::rms_norm(x.as_dtype(Dtype::Float32)?, None, LENGTH_EPSILON / size)?
                 .multiply(Array::from_f32(length / size.sqrt()))
         };
         let decays = decays
@@ -218,7 +228,7 @@ impl CachedLayer for GatedDeltaNet {
 
         let activated = activated.reshape(&[1, n_rows, n_convolved])?;
         let inputs = self.inputs(&activated, &betas, &decays)?;
-        let (out, states) = delta_rule(&inputs, &states)?;
+        let (out, states) = self.delta_rule.compute(&inputs, &states)?;
         let padded = parts(&padded, n_sequences);
         for ((cache, padded), state) in caches.iter_mut().zip(padded).zip(states) {
             // A copy, because a slice would keep all tokens in memory.
