@@ -6,12 +6,17 @@ use std::time::{Duration, Instant};
 use mlx_rs::transforms::eval;
 use mlx_rs::{Array, Dtype};
 
-use super::check::{difference, example};
+use super::check::{self, difference, example};
 use super::kernel::Kernel;
 use super::{Inputs, Sizes, graph};
 use crate::device::gpu_language;
 use crate::error::MlxResult;
 use crate::ops::KernelLanguage;
+
+/// Lets the graph compute the layers of the models that this thread has loaded.
+pub fn drop_kernels() {
+    check::drop_kernels();
+}
 
 /// How the delta rule is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -47,6 +47,11 @@ pub(super) fn checked_kernel(
     })
 }
 
+/// Lets the graph compute the layers of the models that this thread has loaded.
+pub(super) fn drop_kernels() {
+    CHECKED.with_borrow_mut(|checked| checked.iter_mut().for_each(|(_, kernel)| *kernel = None));
+}
+
 fn usable(kernel: MlxResult<Option<Kernel>>, sizes: Sizes, values: Dtype) -> Option<Rc<Kernel>> {
     let checked = match kernel {
         Ok(Some(kernel)) => {

@@ -5,15 +5,15 @@ use std::process::{Command, Stdio};
 
 use mlx_rs::{Device, Dtype};
 
+use super::super::DeltaRule;
 use super::super::check::{difference, example};
-use super::super::{DeltaRule, graph};
 use super::*;
 
 const SIZES: Sizes = Sizes {
     n_key_heads: 2,
-    n_groups: 3,
+    n_groups: 2,
     key_dim: 16,
-    value_dim: 8,
+    value_dim: 2,
 };
 
 #[test]
@@ -54,40 +54,38 @@ fn groups_of_threads_compute_whole_columns() {
 fn the_body_computes_the_delta_rule() {
     Device::set_default(&Device::cpu());
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for lanes in [1, 4] {
-        let program = folder.path().join(format!("kernel-{lanes}"));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/nn/delta_rule");
-        let compiler = std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
-        let numbers = [
-            ("KEY_HEADS", SIZES.n_key_heads),
-            ("GROUPS", SIZES.n_groups),
-            ("KEY_DIM", SIZES.key_dim),
-            ("VALUE_DIM", SIZES.value_dim),
-            ("LANES", lanes),
-        ];
-        let compiled = Command::new(&compiler)
-            .args(["-std=c++20", "-pthread", "-Wall", "-Werror"])
-            .arg("-Wno-unknown-pragmas")
-            .args(numbers.map(|(name, number)| format!("-D{name}={number}")))
-            .arg("-I")
-            .arg(&source)
-            .arg(source.join("kernel/tests.cpp"))
-            .arg("-o")
-            .arg(&program)
-            .status();
-        match compiled {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!("skipped: there is no compiler {}", compiler.display());
-                return;
-            }
-            compiled => assert!(compiled.expect("it runs").success(), "it does not compile"),
+    let program = folder.path().join("kernel");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/nn/delta_rule");
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
+    let numbers = [
+        ("KEY_HEADS", SIZES.n_key_heads),
+        ("GROUPS", SIZES.n_groups),
+        ("KEY_DIM", SIZES.key_dim),
+        ("VALUE_DIM", SIZES.value_dim),
+        ("LANES", 4),
+    ];
+    let compiled = Command::new(&compiler)
+        .args(["-std=c++20", "-pthread", "-Wall", "-Werror"])
+        .arg("-Wno-unknown-pragmas")
+        .args(numbers.map(|(name, number)| format!("-D{name}={number}")))
+        .arg("-I")
+        .arg(&source)
+        .arg(source.join("kernel/tests.cpp"))
+        .arg("-o")
+        .arg(&program)
+        .status();
+    match compiled {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("skipped: there is no compiler {}", compiler.display());
+            return;
         }
-        for n_tokens in [1, 2, 5] {
-            let (inputs, state) = example(SIZES, Dtype::Float32, n_tokens).expect("MLX");
-            let run = |inputs: &Inputs, states: &[Array]| Ok(run(&program, inputs, &states[0]));
-            let difference = difference(&inputs, &[state], run).expect("MLX");
-            assert!(difference < 1e-5, "{n_tokens} tokens: {difference}");
-        }
+        compiled => assert!(compiled.expect("it runs").success(), "it does not compile"),
+    }
+    for n_tokens in [1, 4] {
+        let (inputs, state) = example(SIZES, Dtype::Float32, n_tokens).expect("MLX");
+        let run = |inputs: &Inputs, states: &[Array]| Ok(run(&program, inputs, &states[0]));
+        let difference = difference(&inputs, &[state], run).expect("MLX");
+        assert!(difference < 1e-5, "{n_tokens} tokens: {difference}");
     }
 }
 
@@ -154,7 +152,5 @@ fn inputs_of_other_shapes_are_refused() {
     let error = kernel
         .compute(&inputs, &[state])
         .expect_err("a shape is wrong");
-    assert_eq!(error.what(), "the delta rule got [12] instead of [2, 6]");
-    let (inputs, _) = example(SIZES, Dtype::Float32, 2).expect("MLX");
-    assert!(graph::compute(&inputs, &[inputs.values.clone()]).is_err());
+    assert_eq!(error.what(), "the delta rule got [8] instead of [2, 4]");
 }
