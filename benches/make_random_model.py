@@ -39,7 +39,21 @@ def shape(hidden, layers, heads, kv_heads, head_dim, mlp, vocab, tied, theta=1e6
     }
 
 
-# The shapes of the first and the current starter model, then those of Qwen3.
+def hybrid(*arguments, key_heads, value_heads):
+    """A shape in which three of four layers have a recurrent state of 128 by 128 per value head."""
+    recurrent = {
+        "full_attention_interval": 4,
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": value_heads,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+        "partial_rotary_factor": 0.25,
+    }
+    return shape(*arguments, 1e7) | recurrent
+
+
+# The shapes of the first and the current starter model, those of Qwen3, and hybrids of Qwen3.5.
 SHAPES = {
     "26m": shape(512, 8, 8, 2, 64, 1344, 8192, True, 1e4),
     "62m": shape(640, 12, 10, 2, 64, 1728, 16384, True, 1e4),
@@ -47,7 +61,14 @@ SHAPES = {
     "1.7b": shape(2048, 28, 16, 8, 128, 6144, 151936, True),
     "4b": shape(2560, 36, 32, 8, 128, 9728, 151936, True),
     "8b": shape(4096, 36, 32, 8, 128, 12288, 151936, False),
+    "0.8b-hybrid": hybrid(1024, 24, 8, 2, 256, 3584, 248320, True, key_heads=16, value_heads=16),
+    "4b-hybrid": hybrid(2560, 32, 16, 4, 256, 9216, 248320, True, key_heads=16, value_heads=32),
 }
+
+
+def is_recurrent(config, layer):
+    interval = config.get("full_attention_interval")
+    return interval is not None and (layer + 1) % interval != 0
 
 
 def make_config(name, bits, group_size, context):
@@ -62,6 +83,8 @@ def make_config(name, bits, group_size, context):
         "eos_token_id": 2,
         "torch_dtype": "bfloat16",
     } | SHAPES[name]
+    if "full_attention_interval" in config:
+        config |= {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5"}
     if bits < 16:
         config["quantization"] = {"group_size": group_size, "bits": bits, "mode": "affine"}
         config["quantization_config"] = config["quantization"]
@@ -76,10 +99,22 @@ def matrices(config):
     yield "model.embed_tokens", config["vocab_size"], hidden
     for i in range(config["num_hidden_layers"]):
         layer = f"model.layers.{i}"
-        yield f"{layer}.self_attn.q_proj", q, hidden
-        yield f"{layer}.self_attn.k_proj", kv, hidden
-        yield f"{layer}.self_attn.v_proj", kv, hidden
-        yield f"{layer}.self_attn.o_proj", hidden, q
+        if is_recurrent(config, i):
+            heads = config["linear_num_value_heads"]
+            keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+            values = heads * config["linear_value_head_dim"]
+            yield f"{layer}.linear_attn.in_proj_qkv", 2 * keys + values, hidden
+            yield f"{layer}.linear_attn.in_proj_z", values, hidden
+            yield f"{layer}.linear_attn.in_proj_b", heads, hidden
+            yield f"{layer}.linear_attn.in_proj_a", heads, hidden
+            yield f"{layer}.linear_attn.out_proj", hidden, values
+        else:
+            # The hybrids compute a gate with the queries.
+            gates = q if "full_attention_interval" in config else 0
+            yield f"{layer}.self_attn.q_proj", q + gates, hidden
+            yield f"{layer}.self_attn.k_proj", kv, hidden
+            yield f"{layer}.self_attn.v_proj", kv, hidden
+            yield f"{layer}.self_attn.o_proj", hidden, q
         yield f"{layer}.mlp.gate_proj", mlp, hidden
         yield f"{layer}.mlp.up_proj", mlp, hidden
         yield f"{layer}.mlp.down_proj", hidden, mlp
@@ -87,14 +122,25 @@ def matrices(config):
         yield "lm_head", config["vocab_size"], hidden
 
 
-def norms(config):
+def vectors(config):
+    """Yields the name, shape and value of every tensor that is no matrix."""
     for i in range(config["num_hidden_layers"]):
         layer = f"model.layers.{i}"
         for name in ["input_layernorm", "post_attention_layernorm"]:
-            yield f"{layer}.{name}.weight", config["hidden_size"]
-        for name in ["q_norm", "k_norm"]:
-            yield f"{layer}.self_attn.{name}.weight", config["head_dim"]
-    yield "model.norm.weight", config["hidden_size"]
+            yield f"{layer}.{name}.weight", [config["hidden_size"]], 1.0
+        if is_recurrent(config, i):
+            heads = config["linear_num_value_heads"]
+            keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+            convolved = 2 * keys + heads * config["linear_value_head_dim"]
+            width = config["linear_conv_kernel_dim"]
+            yield f"{layer}.linear_attn.conv1d.weight", [convolved, width, 1], 1 / width
+            yield f"{layer}.linear_attn.A_log", [heads], 0.0
+            yield f"{layer}.linear_attn.dt_bias", [heads], 0.0
+            yield f"{layer}.linear_attn.norm.weight", [config["linear_value_head_dim"]], 1.0
+        else:
+            for name in ["q_norm", "k_norm"]:
+                yield f"{layer}.self_attn.{name}.weight", [config["head_dim"]], 1.0
+    yield "model.norm.weight", [config["hidden_size"]], 1.0
 
 
 def bf16(values):
@@ -134,8 +180,8 @@ def tensors(config, bits, group_size, rng):
         yield f"{path}.weight", "U32", [n_out, n_words], words
         yield f"{path}.scales", "BF16", groups, constant(scale, groups)
         yield f"{path}.biases", "BF16", groups, constant(-scale * highest / 2, groups)
-    for name, size in norms(config):
-        yield name, "BF16", [size], constant(1.0, [size])
+    for name, shape, value in vectors(config):
+        yield name, "BF16", shape, constant(value, shape)
 
 
 def n_bytes(dtype, shape):

@@ -8,6 +8,7 @@ use transom_catalog::ModelFacts;
 use transom_catalog::fit::mlx;
 
 use crate::error::MlxResult;
+use crate::ops::KernelLanguage;
 use gpu::GpuInfo;
 
 /// How weights are stored in memory and multiplied.
@@ -31,12 +32,21 @@ impl Compute {
     /// Chooses for the model with these facts, if its dense f32 weights may take
     /// `dense_limit_bytes`.
     pub(crate) fn choose(facts: &ModelFacts, dense_limit_bytes: u64) -> MlxResult<Self> {
-        Ok(match Device::try_default()?.get_type()? {
-            DeviceType::Gpu if is_metal() => Self::Metal(GpuInfo::read()?),
-            DeviceType::Gpu => Self::Cuda,
-            DeviceType::Cpu if mlx::fits_dense(facts, dense_limit_bytes) => Self::CpuDense,
-            DeviceType::Cpu => Self::CpuQuantized,
+        Ok(match gpu_language()? {
+            Some(KernelLanguage::Metal) => Self::Metal(GpuInfo::read()?),
+            Some(KernelLanguage::Cuda) => Self::Cuda,
+            None if mlx::fits_dense(facts, dense_limit_bytes) => Self::CpuDense,
+            None => Self::CpuQuantized,
         })
+    }
+
+    /// Returns the language of the GPU's kernels; `None` on a CPU.
+    pub(crate) fn kernel_language(self) -> Option<KernelLanguage> {
+        match self {
+            Self::Metal(_) => Some(KernelLanguage::Metal),
+            Self::Cuda => Some(KernelLanguage::Cuda),
+            Self::CpuDense | Self::CpuQuantized => None,
+        }
     }
 
     /// Returns the storage of the weights, for the estimate of the memory need.
@@ -144,6 +154,15 @@ fn metal_step_widths(generation: Option<u32>, attention_group: u64) -> Vec<usize
     let widths = [2_usize, 4, 8].into_iter();
     let fitting = widths.filter(|&width| width as u64 * attention_group <= 32);
     fitting.collect()
+}
+
+/// Returns the language of the kernels of MLX's default device; `None` if that is the CPU.
+pub(crate) fn gpu_language() -> MlxResult<Option<KernelLanguage>> {
+    Ok(match Device::try_default()?.get_type()? {
+        DeviceType::Gpu if is_metal() => Some(KernelLanguage::Metal),
+        DeviceType::Gpu => Some(KernelLanguage::Cuda),
+        DeviceType::Cpu => None,
+    })
 }
 
 #[expect(unsafe_code, reason = "calls into mlx-c")]

@@ -43,4 +43,6 @@ mod weights;
 
 pub use engine::MlxEngine;
 pub use model::MlxModel;
+#[doc(hidden)]
+pub use nn::delta_rule_bench;
 pub use shared_steps::SharedSteps;

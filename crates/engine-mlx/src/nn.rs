@@ -19,6 +19,7 @@ mod step;
 mod transformer;
 
 pub(crate) use attention::{Attention, AttentionOptions};
+pub use delta_rule::bench as delta_rule_bench;
 pub(crate) use experts::{ExpertOptions, ExpertShape, Experts, Mlp, Routing};
 pub(crate) use gated_delta::{GatedDeltaNet, GatedDeltaShape};
 pub(crate) use mlp::{Activation, Gate, GatedMlp};

@@ -6,8 +6,10 @@
 
 #![expect(unsafe_code, reason = "calls into mlx-c")]
 
+mod gpu_kernel;
 mod quantized;
 
+pub(crate) use gpu_kernel::{GpuKernel, KernelLanguage, KernelLaunch, KernelSource};
 pub(crate) use quantized::QuantizedMatrix;
 
 use std::ffi::c_void;

@@ -1,7 +1,7 @@
 //! The short causal convolution of a recurrent layer: each feature of a token becomes a weighted
 //! sum over this token and the few tokens before it.
 
-use mlx_rs::{Array, ops};
+use mlx_rs::{Array, Dtype, ops};
 use transom_engine::EngineError;
 
 use crate::error::{Context, MlxResult};
@@ -58,6 +58,11 @@ impl CausalConv {
     /// Returns the number of earlier tokens in the sum of a token.
     pub(crate) fn n_before(&self) -> i32 {
         self.taps.len() as i32 - 1
+    }
+
+    /// Returns the type of the weights.
+    pub(crate) fn dtype(&self) -> Dtype {
+        self.weight.dtype()
     }
 
     /// Maps `[sequences, n_before + tokens, features]` to the sums of all but the first `n_before`

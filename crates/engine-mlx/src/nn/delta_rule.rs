@@ -1,23 +1,24 @@
 //! The gated delta rule (Yang, Kautz and Hatamizadeh 2024): a state of fixed size, which each token
 //! decays, corrects and reads.
 //!
-//! With a decay `g`, a `β`, a key `k`, a value `v` and a query `q` per token, the state `S` (keys
-//! by values) is updated by `δ = β (v − (g S)ᵀ k)`, `S ← g S + k δᵀ`, and the token's output is `Sᵀ
-//! q`. A single token is computed in this way. Several tokens are computed in chunks: inside a
-//! chunk the corrections `δ` depend on each other through a triangular system, which is solved for
-//! all chunks at once. Only the few products that carry the state from chunk to chunk are
-//! sequential. Single tokens of several sequences are computed together but for the products with the
-//! states, which are large and would have to be copied for that.
+//! With a decay `g`, a `β`, a key `k`, a value `v` and a query `q` per token, the state `S` (values
+//! by keys) is updated by `δ = β (v − g S k)`, `S ← g S + δ kᵀ`, and the token's output is `S q`. On a
+//! GPU one kernel computes this for all tokens of a sequence (`delta_rule/kernel.rs`). Elsewhere, and
+//! where the kernel fails its check (`delta_rule/check.rs`), it is a graph of MLX's operations
+//! (`delta_rule/graph.rs`).
 //!
-//! Rule: both ways compute the same function and differ only by rounding.
+//! Rule: all ways compute the same function and differ only by rounding.
+
+pub mod bench;
+mod check;
+mod graph;
+mod kernel;
 
 use mlx_rs::{Array, Dtype, ops};
 
+use crate::device::Compute;
 use crate::error::MlxResult;
-use crate::ops::{parts, slice_axis};
-
-/// Tokens per chunk. A longer chunk means larger products and fewer sequential steps.
-const CHUNK: i32 = 64;
+use crate::ops::KernelLanguage;
 
 /// The inputs of a step: the tokens of one sequence, or one token of each of several. There are
 /// `n_groups` value heads per key head.
@@ -36,182 +37,86 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns `n_tokens`, `n_key_heads`, `n_groups`, `key_dim` and `value_dim`.
-    fn sizes(&self) -> [i32; 5] {
-        let (n_tokens, n_key_heads) = (self.keys.dim(0), self.keys.dim(1));
-        let n_groups = self.values.dim(1) / n_key_heads;
-        let (key_dim, value_dim) = (self.keys.dim(2), self.values.dim(2));
-        [n_tokens, n_key_heads, n_groups, key_dim, value_dim]
+    fn n_tokens(&self) -> i32 {
+        self.keys.dim(0)
     }
-}
 
-/// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and for each
-/// sequence the state after its last token, all in f32. `states` has the state of each before its first
-/// token, `[n_key_heads, n_groups, key_dim, value_dim]`, or `None` if it is zero.
-pub(crate) fn delta_rule(
-    inputs: &Inputs,
-    states: &[Option<Array>],
-) -> MlxResult<(Array, Vec<Array>)> {
-    let [n_tokens, shape @ ..] = inputs.sizes();
-    let states = states.iter().map(|state| match state {
-        Some(state) => Ok(state.clone()),
-        None => ops::zeros_dtype(&shape, Dtype::Float32),
-    });
-    let states = states.collect::<MlxResult<Vec<_>>>()?;
-    match &*states {
-        [state] if n_tokens > 1 => {
-            let chunk = n_tokens.cast_unsigned().next_power_of_two();
-            let (out, state) = in_chunks(inputs, state, chunk.cast_signed().min(CHUNK))?;
-            Ok((out, vec![state]))
+    fn sizes(&self) -> Sizes {
+        let n_key_heads = self.keys.dim(1);
+        Sizes {
+            n_key_heads,
+            n_groups: self.values.dim(1) / n_key_heads,
+            key_dim: self.keys.dim(2),
+            value_dim: self.values.dim(2),
         }
-        states => one_token_each(inputs, states),
     }
 }
 
-/// Computes one token of each sequence. The heads of all sequences are side by side.
-fn one_token_each(inputs: &Inputs, states: &[Array]) -> MlxResult<(Array, Vec<Array>)> {
-    let [n_sequences, n_key_heads, n_groups, key_dim, value_dim] = inputs.sizes();
-    let n_heads = n_sequences * n_key_heads;
-    let full = |x: &Array, shape: &[i32]| x.as_dtype(Dtype::Float32)?.reshape(shape);
-    let key = full(&inputs.keys, &[n_heads, 1, 1, key_dim])?;
-    let query = full(&inputs.queries, &[n_heads, 1, 1, key_dim])?;
-    let value = full(&inputs.values, &[n_heads, n_groups, 1, value_dim])?;
-    let decay = full(&inputs.log_decays, &[n_heads, n_groups, 1, 1])?.exp()?;
-    let beta = full(&inputs.betas, &[n_heads, n_groups, 1, 1])?;
-    // One product reads the state by key and by query; `Sᵀ q` of the new state also needs `(q·k)
-    // δ`.
-    let rows = ops::concatenate(&[&key, &query], 2)?;
-    let read = parts(&rows, n_sequences).zip(states);
-    let read = read.map(|(rows, state)| rows?.matmul(state));
-    let read = ops::concatenate(&read.collect::<MlxResult<Vec<_>>>()?, 0)?;
-    let read = read.multiply(&decay)?;
-    let (by_key, by_query) = (slice_axis(&read, 2, 0, 1)?, slice_axis(&read, 2, 1, 2)?);
-    let correction = value.subtract(by_key)?.multiply(beta)?;
-    let query_key = key.multiply(query)?.sum_axis(-1, true)?;
-    let out = by_query.add(correction.multiply(query_key)?)?;
-    let out = out.reshape(&[n_sequences, n_key_heads * n_groups, value_dim])?;
-    let column = key.reshape(&[n_heads, 1, key_dim, 1])?;
-    let of_each = |x| parts(x, n_sequences);
-    let changes = of_each(&decay)
-        .zip(of_each(&column))
-        .zip(of_each(&correction));
-    let states = states.iter().zip(changes);
-    let states = states.map(|(state, ((decay, column), correction))| {
-        state.multiply(decay?)?.add(column?.multiply(correction?)?)
-    });
-    Ok((out, states.collect::<MlxResult<_>>()?))
+/// The sizes that all steps of a layer share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) n_key_heads: i32,
+    pub(crate) n_groups: i32,
+    pub(crate) key_dim: i32,
+    pub(crate) value_dim: i32,
 }
 
-/// Splits `[tokens, heads…, features]` into chunks, `[n_chunks, heads…, chunk, features]`. The last
-/// chunk is padded with zeros, which do not change the state.
-fn chunked(x: &Array, chunk: i32, heads: &[i32]) -> MlxResult<Array> {
-    let n_tokens = x.dim(0);
-    let n_chunks = (n_tokens + chunk - 1) / chunk;
-    let n_features = (x.size() as i32) / n_tokens / heads.iter().product::<i32>();
-    let x = x.as_dtype(Dtype::Float32)?.reshape(&[n_tokens, -1])?;
-    let n_padding = n_chunks * chunk - n_tokens;
-    let x = if n_padding > 0 {
-        let padding = ops::zeros_dtype(&[n_padding, x.dim(1)], Dtype::Float32)?;
-        ops::concatenate(&[&x, &padding], 0)?
-    } else {
-        x
-    };
-    x.reshape(&[&[n_chunks, chunk], heads, &[n_features]].concat())?
-        .transpose_axes(&[0, 2, 3, 1, 4])?
-        .contiguous()
-}
-
-fn in_chunks(inputs: &Inputs, state: &Array, chunk: i32) -> MlxResult<(Array, Array)> {
-    let [n_tokens, n_key_heads, n_groups, _, value_dim] = inputs.sizes();
-    // Shapes below are `[n_chunks, n_key_heads, n_groups, chunk, …]`; queries and keys, which a
-    // group shares, have 1 in place of `n_groups`.
-    let heads = [n_key_heads, n_groups];
-    let queries = chunked(&inputs.queries, chunk, &[n_key_heads, 1])?;
-    let keys = chunked(&inputs.keys, chunk, &[n_key_heads, 1])?;
-    let values = chunked(&inputs.values, chunk, &heads)?;
-    let betas = chunked(&inputs.betas, chunk, &heads)?;
-    // Decay of the state before the chunk, up to each token.
-    let log_decays = chunked(&inputs.log_decays, chunk, &heads)?.cumsum(-2, None, None)?;
-    let decays = log_decays.exp()?;
-    let decay_at_end = slice_axis(&decays, 3, chunk - 1, chunk)?;
-
-    // Decay from an earlier token of the chunk (column) up to a token (row); zero for later tokens,
-    // whose decay would be infinite.
-    let mask = log_decays.subtract(log_decays.swap_axes(-1, -2)?)?;
-    let mask = mask.add(minus_infinity_above(chunk))?.exp()?;
-    let keys_t = keys.swap_axes(-1, -2)?;
-    let key_scores = keys.matmul(&keys_t)?.multiply(&mask)?;
-    let key_scores = key_scores.multiply(&betas)?;
-    let query_scores = queries.matmul(&keys_t)?.multiply(&mask)?;
-
-    // Corrections for a state of zero, and the keys by which the actual state is subtracted.
-    let inverse = inverse_of_unit_lower(&key_scores, chunk)?;
-    let corrections_of_zero = inverse.matmul(values.multiply(&betas)?)?;
-    let decayed_keys = keys.multiply(betas.multiply(&decays)?)?;
-    let state_keys = inverse.matmul(decayed_keys)?;
-    let decayed_queries = queries.multiply(&decays)?;
-    // Keys by tokens, with their decay up to the end of the chunk.
-    let decay_to_end = slice_axis(&mask, 3, chunk - 1, chunk)?;
-    let end_keys = keys_t.multiply(decay_to_end)?;
-
-    let mut state = state.clone();
-    let mut outs = Vec::with_capacity(queries.dim(0) as usize);
-    for index in 0..queries.dim(0) {
-        let part = |x: &Array| slice_axis(x, 0, index, index + 1)?.squeeze_axes(&[0]);
-        let of_state = part(&state_keys)?.matmul(&state)?;
-        let corrections = part(&corrections_of_zero)?.subtract(of_state)?;
-        let before = part(&decayed_queries)?.matmul(&state)?;
-        outs.push(before.add(part(&query_scores)?.matmul(&corrections)?)?);
-        let decayed = state.multiply(part(&decay_at_end)?)?;
-        state = decayed.add(part(&end_keys)?.matmul(&corrections)?)?;
+impl Sizes {
+    fn n_heads(self) -> i32 {
+        self.n_key_heads * self.n_groups
     }
-    let out = ops::stack(&outs, 0)?
-        .transpose_axes(&[0, 3, 1, 2, 4])?
-        .reshape(&[-1, n_key_heads * n_groups, value_dim])?;
-    Ok((slice_axis(&out, 0, 0, n_tokens)?, state))
-}
 
-/// Returns `[size, size]` with minus infinity above the diagonal and 0 elsewhere.
-fn minus_infinity_above(size: i32) -> Array {
-    matrix(
-        size,
-        |row, column| {
-            if column > row { f32::NEG_INFINITY } else { 0.0 }
-        },
-    )
-}
-
-fn matrix(size: i32, value: impl Fn(i32, i32) -> f32) -> Array {
-    let values: Vec<f32> = (0..size)
-        .flat_map(|row| (0..size).map(move |column| (row, column)))
-        .map(|(row, column)| value(row, column))
-        .collect();
-    Array::from_slice(&values, &[size, size])
-}
-
-/// Returns the inverses of matrices with ones on the diagonal and, below it, the elements of
-/// `lower` `[…, size, size]`. `size` is a power of two.
-///
-/// Starts with blocks of one element on the diagonal and merges pairs of blocks: with inverses `A`
-/// and `D` of two blocks and `B` below, the pair's inverse has `−D B A` below. Each step computes
-/// entries of the result and no large powers that cancel each other, so it is as exact as
-/// substitution.
-fn inverse_of_unit_lower(lower: &Array, size: i32) -> MlxResult<Array> {
-    let below = |block: i32| {
-        matrix(size, |row, column| {
-            let is_below = row / block == column / block + 1 && (row / block) % 2 == 1;
-            f32::from(u8::from(is_below))
-        })
-    };
-    let one = matrix(size, |row, column| f32::from(u8::from(row == column)));
-    let mut inverse = one.subtract(lower.multiply(below(1))?)?;
-    let mut block = 2;
-    while block < size {
-        let product = inverse.matmul(lower.multiply(below(block))?)?;
-        inverse = inverse.subtract(product.matmul(&inverse)?)?;
-        block *= 2;
+    /// Returns the shape of a state.
+    fn state(self) -> [i32; 4] {
+        [
+            self.n_key_heads,
+            self.n_groups,
+            self.value_dim,
+            self.key_dim,
+        ]
     }
-    Ok(inverse)
+}
+
+/// Computes the delta rule in the way that is fast on this device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeltaRule {
+    /// The language of the kernel; `None` on a CPU.
+    language: Option<KernelLanguage>,
+}
+
+impl DeltaRule {
+    /// Returns the delta rule for layers of these sizes, whose values have this type. Checks the kernel
+    /// the first time, which takes up to a second.
+    pub(crate) fn new(compute: Compute, sizes: Sizes, values: Dtype) -> Self {
+        let language = compute.kernel_language();
+        if let Some(language) = language {
+            check::checked_kernel(language, sizes, values);
+        }
+        Self { language }
+    }
+
+    /// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and for each
+    /// sequence the state after its last token, all in f32. `states` has the state of each before its
+    /// first token, `[n_key_heads, n_groups, value_dim, key_dim]`, or `None` if it is zero.
+    pub(crate) fn compute(
+        self,
+        inputs: &Inputs,
+        states: &[Option<Array>],
+    ) -> MlxResult<(Array, Vec<Array>)> {
+        let sizes = inputs.sizes();
+        let states = states.iter().map(|state| match state {
+            Some(state) => Ok(state.clone()),
+            None => ops::zeros_dtype(&sizes.state(), Dtype::Float32),
+        });
+        let states = states.collect::<MlxResult<Vec<_>>>()?;
+        let kernel = self
+            .language
+            .and_then(|language| check::checked_kernel(language, sizes, inputs.values.dtype()));
+        match kernel {
+            Some(kernel) => kernel.compute(inputs, &states),
+            None => graph::compute(inputs, &states),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 //! (`delta_rule.rs`) replaces attention. The layer caches the last inputs of the convolution and
 //! the state of the delta rule.
 
-use mlx_rs::{Array, Dtype, fast, ops};
+use mlx_rs::{Array, Dtype, ops};
 use transom_engine::EngineError;
 
 use super::conv::CausalConv;
-use super::delta_rule::{Inputs, delta_rule};
+use super::delta_rule::{DeltaRule, Inputs, Sizes};
 use super::{CachedLayer, RmsNorm, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::{LayerCache, StateCache};
@@ -42,6 +42,15 @@ impl GatedDeltaShape {
         self.n_value_heads * self.value_dim
     }
 
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            n_key_heads: self.n_key_heads,
+            n_groups: self.n_value_heads / self.n_key_heads,
+            key_dim: self.key_dim,
+            value_dim: self.value_dim,
+        }
+    }
+
     /// Features that pass through the convolution: queries, keys and values.
     fn n_convolved(&self) -> i32 {
         2 * self.n_keys() + self.n_values()
@@ -62,6 +71,10 @@ pub(crate) struct GatedDeltaNet {
     shape: GatedDeltaShape,
     projections: Projections,
     conv: CausalConv,
+    delta_rule: DeltaRule,
+    /// Scales queries to the length `1 / sqrt(key_dim)`, and keys to the length 1.
+    query_norm: RmsNorm,
+    key_norm: RmsNorm,
     /// `-exp(A_log)`, `[n_value_heads]`.
     decay_rates: Array,
     decay_bias: Array,
@@ -106,10 +119,23 @@ impl GatedDeltaNet {
         let decay_bias = full(loader, &name("dt_bias"), shape.n_value_heads)?;
         let weight = full(loader, &name("norm.weight"), shape.value_dim)?;
         mlx_rs::transforms::eval([&decay_rates, &decay_bias, &weight]).during(path)?;
+        let size = shape.key_dim as f32;
+        // The mean of squares is their sum divided by `key_dim`.
+        let norm = |length: f32| -> Result<RmsNorm, EngineError> {
+            let length = Array::from_f32(length / size.sqrt());
+            let weight = ops::broadcast_to(&length, &[shape.key_dim]);
+            let weight = weight.and_then(|weight| weight.contiguous()).during(path)?;
+            weight.eval().during(path)?;
+            Ok(RmsNorm::new(weight, LENGTH_EPSILON / size))
+        };
+        let delta_rule = DeltaRule::new(loader.compute(), shape.sizes(), conv.dtype());
         Ok(Self {
             shape,
             projections,
             conv,
+            delta_rule,
+            query_norm: norm(size.sqrt().recip())?,
+            key_norm: norm(1.0)?,
             decay_rates,
             decay_bias,
             norm: RmsNorm::new(weight, epsilon),
@@ -160,26 +186,22 @@ impl GatedDeltaNet {
         let (key_dim, n_value_heads) = (shape.key_dim, shape.n_value_heads);
         let n_tokens = qkv.dim(1);
         let n_keys = shape.n_keys();
-        let heads = |start: i32, n_heads: i32, size: i32| {
-            slice_axis(qkv, 2, start, start + n_heads * size)?
-                .reshape(&[n_tokens, n_heads, size])?
-                .as_dtype(Dtype::Float32)
+        let part = |x: &Array, start: i32, n_heads: i32, size: i32| {
+            slice_axis(x, 2, start, start + n_heads * size)?.reshape(&[n_tokens, n_heads, size])
         };
-        // Scales to a length. The mean of squares is their sum divided by `key_dim`.
-        let size = key_dim as f32;
-        let unit = |x: Array, length: f32| {
-            fast::rms_norm(&x, None, LENGTH_EPSILON / size)?
-                .multiply(Array::from_f32(length / size.sqrt()))
-        };
+        let heads = shape.n_key_heads;
+        let queries_keys = slice_axis(qkv, 2, 0, 2 * n_keys)?.as_dtype(Dtype::Float32)?;
+        let queries = part(&queries_keys, 0, heads, key_dim)?;
+        let keys = part(&queries_keys, n_keys, heads, key_dim)?;
         let decays = decays
             .as_dtype(Dtype::Float32)?
             .add(&self.decay_bias)?
             .reshape(&[n_tokens, n_value_heads])?;
         let softplus = ops::logaddexp(&decays, Array::from_f32(0.0))?;
         Ok(Inputs {
-            queries: unit(heads(0, shape.n_key_heads, key_dim)?, size.sqrt().recip())?,
-            keys: unit(heads(n_keys, shape.n_key_heads, key_dim)?, 1.0)?,
-            values: heads(2 * n_keys, n_value_heads, shape.value_dim)?,
+            queries: self.query_norm.forward(&queries)?,
+            keys: self.key_norm.forward(&keys)?,
+            values: part(qkv, 2 * n_keys, n_value_heads, shape.value_dim)?,
             log_decays: softplus.multiply(&self.decay_rates)?,
             betas: ops::sigmoid(betas.as_dtype(Dtype::Float32)?)?
                 .reshape(&[n_tokens, n_value_heads])?,
@@ -218,7 +240,7 @@ impl CachedLayer for GatedDeltaNet {
 
         let activated = activated.reshape(&[1, n_rows, n_convolved])?;
         let inputs = self.inputs(&activated, &betas, &decays)?;
-        let (out, states) = delta_rule(&inputs, &states)?;
+        let (out, states) = self.delta_rule.compute(&inputs, &states)?;
         let padded = parts(&padded, n_sequences);
         for ((cache, padded), state) in caches.iter_mut().zip(padded).zip(states) {
             // A copy, because a slice would keep all tokens in memory.

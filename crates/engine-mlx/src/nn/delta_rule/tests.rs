@@ -2,7 +2,7 @@
 
 use mlx_rs::Array;
 
-use super::{Inputs, delta_rule};
+use super::{DeltaRule, Inputs};
 
 const HEADS: usize = 2;
 const GROUPS: usize = 2;
@@ -123,12 +123,13 @@ impl Case {
 
     /// The output of each token, computed in steps of these sizes.
     fn computed(&self, steps: &[usize]) -> Vec<f32> {
+        let rule = DeltaRule { language: None };
         let mut out = Vec::new();
         let mut state: Option<Array> = None;
         let mut start = 0;
         for &n_tokens in steps {
             let inputs = self.inputs(start, start + n_tokens);
-            let (step, mut after) = delta_rule(&inputs, &[state]).expect("MLX");
+            let (step, mut after) = rule.compute(&inputs, &[state]).expect("MLX");
             assert_eq!(step.shape()[0], n_tokens as i32);
             let step = step.contiguous().expect("contiguous");
             out.extend_from_slice(step.as_slice::<f32>());
