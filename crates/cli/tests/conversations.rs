@@ -86,9 +86,14 @@ async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one
         );
 
         assert_eq!(continue_text(&handle, form, FIRST).await.0, text, "{form}");
+        let n_before = n_saved(data.path());
         make_room(&handle).await;
         let n_files = n_saved(data.path());
-        assert!(n_files > 0, "{form}");
+        assert_eq!(
+            n_files,
+            n_before + 3,
+            "{form}: a description, a head and a block"
+        );
         let (found, stats) = continue_text(&handle, form, &second).await;
         let saved_tokens = handle.current_status().await.models[0].saved_tokens;
         assert_eq!(n_saved(data.path()), n_files, "{form}: files stay");
@@ -97,6 +102,12 @@ async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one
         assert!(stats.cached_tokens > 16, "{form}: {stats:?}");
         assert!(saved_tokens >= stats.cached_tokens, "{form}");
         make_room(&handle).await;
+        let n_files = n_saved(data.path());
+        assert_eq!(
+            n_files,
+            n_before + 4,
+            "{form}: the same block and a new one"
+        );
     }
     timeout(STEP_LIMIT, connection.close())
         .await

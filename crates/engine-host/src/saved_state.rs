@@ -68,6 +68,9 @@ pub(crate) struct SavedConversations {
 struct Saved {
     listed: SavedConversation,
     description: Description,
+    /// The loaded model has restored or saved it. Blocks of a model that was loaded in another way, such as
+    /// with another type of KV cache, must not be beside those of this one.
+    is_of_this_load: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -108,6 +111,7 @@ impl SavedConversations {
             Some(Saved {
                 listed,
                 description,
+                is_of_this_load: false,
             })
         });
         Self {
@@ -163,11 +167,12 @@ impl SavedConversations {
         let Some(index) = best(&candidates, in_memory, context_length) else {
             return;
         };
-        let saved = self.all.remove(index);
+        let mut saved = self.all.remove(index);
         match restore_from(&self.folder, &saved, model, on_read) {
             Ok(()) => {
                 let n_tokens = saved.description.tokens.len();
                 tracing::info!(n_tokens, "restored a saved conversation");
+                saved.is_of_this_load = true;
                 self.all.insert(0, saved);
             }
             Err(error) => tracing::warn!(%error, "a saved conversation could not be restored"),
@@ -294,6 +299,7 @@ fn restore_from(
     let Saved {
         listed,
         description,
+        ..
     } = saved;
     model.info().check_tokens(&description.tokens)?;
     let bad = |error: io::Error| EngineError::backend("reading a saved conversation", error);
@@ -354,8 +360,8 @@ impl Writer<'_> {
             })?,
         };
         let mut blocks = match base {
-            Some(base) => self.usable_blocks(&base.description, tokens),
-            None => Vec::new(),
+            Some(base) if base.is_of_this_load => self.usable_blocks(&base.description, tokens),
+            _ => Vec::new(),
         };
         let n_kept = blocks.len();
         let start = blocks.last().map_or(0, |block| block.tokens.end);
@@ -377,8 +383,8 @@ impl Writer<'_> {
         let save_block = |block: &Block| cache.save_block(index, block.tokens.clone());
         let mut first_block = new.first().map(save_block).transpose()?;
         let head = cache.save_head(index)?;
-        // Each token takes as much, so the first block shows the size of all, and nothing is written
-        // in vain.
+        // Each token takes as much, so the first block shows the size of all but for the few bytes that
+        // each block takes besides, and nothing is written in vain.
         let per_block = first_block.iter().zip(new).map(|(bytes, block)| {
             bytes.len() as u64 * (tokens.len() - start) as u64 / block.tokens.len() as u64
         });
@@ -387,16 +393,18 @@ impl Writer<'_> {
         if n_bytes > self.left_bytes || (self.is_stopped)() {
             return Ok(None);
         }
-        self.write(&key, &description.head, head)?;
+        let mut has_room = self.write(&key, &description.head, head)?;
         for block in new {
-            if (self.is_stopped)() {
+            if !has_room || (self.is_stopped)() {
                 return Ok(None);
             }
             let bytes = first_block.take().map_or_else(|| save_block(block), Ok)?;
-            self.write(&key, &block.file, bytes)?;
+            has_room = self.write(&key, &block.file, bytes)?;
         }
         let name = self.new_name();
-        self.write(&key, &name, json)?;
+        if !has_room || !self.write(&key, &name, json)? {
+            return Ok(None);
+        }
         let mut files = vec![name, description.head.clone()];
         files.extend(description.blocks.iter().map(|block| block.file.clone()));
         let listed = SavedConversation {
@@ -408,6 +416,7 @@ impl Writer<'_> {
         Ok(Some(Saved {
             listed,
             description,
+            is_of_this_load: true,
         }))
     }
 
@@ -426,18 +435,16 @@ impl Writer<'_> {
         name
     }
 
-    /// Writes a new file, whose bytes must fit.
-    fn write(&mut self, key: &StateKey, name: &str, bytes: Vec<u8>) -> Result<(), EngineError> {
+    /// Writes a new file. Returns false if there is no room for it.
+    fn write(&mut self, key: &StateKey, name: &str, bytes: Vec<u8>) -> Result<bool, EngineError> {
         let n_bytes = bytes.len() as u64 + sealed_file::OVERHEAD_BYTES;
-        let left_bytes = self.left_bytes.checked_sub(n_bytes);
-        self.left_bytes = left_bytes.ok_or_else(|| {
-            EngineError::backend(
-                "saving a conversation",
-                "a block is larger than the first one",
-            )
-        })?;
+        let Some(left_bytes) = self.left_bytes.checked_sub(n_bytes) else {
+            return Ok(false);
+        };
+        self.left_bytes = left_bytes;
         sealed_file::write(self.folder, name, key, bytes)
-            .map_err(|error| EngineError::bad_file(self.folder.join(name), error))
+            .map_err(|error| EngineError::bad_file(self.folder.join(name), error))?;
+        Ok(true)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use transom_catalog::gguf::{GgufModel, TensorInfo};
-use transom_catalog::{FaultCode, FileError, LayerKind, ModelFacts};
+use transom_catalog::{FaultCode, FileError, KvType, LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
@@ -94,10 +94,34 @@ impl ModelFiles {
     /// A shift rotates keys. llama.cpp has one cache for the layers with a sliding window and one
     /// for the others, and aborts the process if a cache has no layer whose keys rotate. In the
     /// architectures of [`MIXED_ROTATION`], it would rotate keys that must not be.
-    pub(crate) fn can_shift(&self, sliding_window: usize) -> bool {
+    pub(crate) fn can_shift(&self, sliding_window: usize, kind: KvType) -> bool {
         let has = |kind| self.facts.n_layers_of(kind) > 0;
         let fills_both_caches = has(LayerKind::Full) && has(LayerKind::Sliding);
-        (sliding_window == 0 || fills_both_caches) && !self.has_layers_without_rotation()
+        (sliding_window == 0 || fills_both_caches)
+            && !self.has_layers_without_rotation()
+            && (kind == KvType::F16 || self.rotates_whole_parts())
+    }
+
+    /// Returns true if llama.cpp can rotate keys that are stored with fewer bits. It stores these
+    /// multiplied with a Hadamard matrix, part by part of a head, each of the largest power of two
+    /// that divides its size, but at least 64. A shift undoes that in the values that rotate: it
+    /// crashes if there is no such matrix, and mixes heads if a part has other values too.
+    fn rotates_whole_parts(&self) -> bool {
+        let Ok(view) = self.files.first().view() else {
+            return false;
+        };
+        let architecture = &self.facts.architecture;
+        let number = |name: &str| view.get(&format!("{architecture}.rope.{name}"))?.as_u64();
+        let size = self.facts.key_length;
+        let n_rotated = number("dimension_count").or(size);
+        let sliding_size = self.facts.sliding_key_length.or(size);
+        let n_sliding = number("dimension_count_swa").or(n_rotated);
+        let heads = [(size, n_rotated), (sliding_size, n_sliding)];
+        heads.into_iter().all(|(size, n_rotated)| {
+            let part = size.filter(|size| *size > 0);
+            let part = part.map_or(1, |size| 1 << size.trailing_zeros());
+            part >= 64 && n_rotated.is_some_and(|n| n % part == 0)
+        })
     }
 
     /// Returns true if the keys of some or all layers do not rotate. Only the files of Granite models
@@ -193,8 +217,17 @@ mod tests {
 
     use super::*;
 
-    /// Returns whether a model of four layers with these further entries can shift.
+    /// Returns whether a model of four layers with these further entries can shift F16 keys.
     fn can_shift(
+        architecture: &str,
+        sliding_window: u32,
+        change: impl FnOnce(&mut GgufWriter),
+    ) -> bool {
+        can_shift_keys(KvType::F16, architecture, sliding_window, change)
+    }
+
+    fn can_shift_keys(
+        kind: KvType,
         architecture: &str,
         sliding_window: u32,
         change: impl FnOnce(&mut GgufWriter),
@@ -208,13 +241,13 @@ mod tests {
             writer.u32(&key, sliding_window);
         }
         change(&mut writer);
-        let kind = TensorType::from_number(0).unwrap();
-        writer.tensor("output_norm.weight", &[256], kind, vec![0; 1024]);
+        let f32 = TensorType::from_number(0).unwrap();
+        writer.tensor("output_norm.weight", &[256], f32, vec![0; 1024]);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
         writer.write(&mut fs::File::create(&path).unwrap()).unwrap();
         let files = ModelFiles::open(&path).unwrap();
-        files.can_shift(sliding_window as usize)
+        files.can_shift(sliding_window as usize, kind)
     }
 
     #[test]
@@ -246,6 +279,38 @@ mod tests {
             writer.bool("llama.rope.scaling.finetuned", false);
         };
         assert!(can_shift("llama", 0, of_another));
+    }
+
+    #[test]
+    fn quantized_keys_are_shifted_if_whole_parts_of_a_head_rotate() {
+        for (size, n_rotated, expected) in [
+            (64, None, true),
+            (128, None, true),
+            (192, None, true),
+            (576, Some(64), true),
+            (32, None, false),
+            (80, None, false),
+            (96, None, false),
+            (128, Some(64), false),
+            (128, Some(96), false),
+            (192, Some(128), true),
+        ] {
+            let change = |writer: &mut GgufWriter| {
+                writer.u32("glm4.attention.key_length", size);
+                if let Some(n_rotated) = n_rotated {
+                    writer.u32("glm4.rope.dimension_count", n_rotated);
+                }
+            };
+            assert!(can_shift("glm4", 0, change), "{size}");
+            let found = can_shift_keys(KvType::Q8_0, "glm4", 0, change);
+            assert_eq!(found, expected, "{n_rotated:?} of {size}");
+        }
+        let sizes = |writer: &mut GgufWriter| {
+            writer.u32("gpt-oss.attention.key_length", 128);
+            writer.u32("gpt-oss.attention.key_length_swa", 96);
+        };
+        assert!(can_shift("gpt-oss", 128, sizes));
+        assert!(!can_shift_keys(KvType::Q8_0, "gpt-oss", 128, sizes));
     }
 
     /// Converts a model with this `generation_config.json` and returns its recommended sampling.

@@ -333,11 +333,11 @@ impl SavableCache for LlamaModel {
     }
 
     fn has_blocks(&self) -> bool {
-        false
+        self.session.has_blocks()
     }
 
-    fn save_block(&self, _: usize, _: Range<usize>) -> Result<Vec<u8>, EngineError> {
-        Ok(Vec::new())
+    fn save_block(&self, index: usize, tokens: Range<usize>) -> Result<Vec<u8>, EngineError> {
+        state::save_block(&self.session, &self.info, index, tokens)
     }
 
     fn save_head(&self, index: usize) -> Result<Vec<u8>, EngineError> {
@@ -345,6 +345,6 @@ impl SavableCache for LlamaModel {
     }
 
     fn restore(&mut self, saved: SavedConversation<'_>) -> Result<(), EngineError> {
-        state::restore(&mut self.session, &self.info, &saved)
+        state::restore(&mut self.session, &self.info, saved)
     }
 }

@@ -10,6 +10,7 @@ mod batch;
 mod context;
 mod log;
 mod model;
+mod sequence_state;
 mod thread_pool;
 mod vocab;
 
@@ -17,6 +18,7 @@ pub(crate) use batch::Batch;
 pub(crate) use context::{Context, ContextParams, StepError};
 pub(crate) use log::{init, take_first_error};
 pub(crate) use model::{Model, supports_gpu};
+pub(crate) use sequence_state::part_of_state;
 pub(crate) use thread_pool::ThreadPool;
 pub(crate) use vocab::Vocab;
 

@@ -1,15 +1,18 @@
 //! Sessions of small models, whose responses must equal those of a fresh prefill.
 
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
 use transom_catalog::KvType;
 use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken, Prefill};
+use transom_engine::saved::new_blocks;
 use transom_engine::speculation::Speculation;
+use transom_engine::test_support::SavedCopy;
 use transom_engine::{
-    ConversationId, JobControl, ModelInfo, ResponseConstraint, Sampler, SamplingParams,
-    SavedConversation,
+    ConversationId, EngineError, JobControl, ModelInfo, ResponseConstraint, Sampler,
+    SamplingParams, SavedConversation,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -31,6 +34,15 @@ pub(crate) const TOLERANCE: f32 = 0.01;
 pub(crate) const DENSE: TestModel = TestModel {
     name: "dense",
     load: || load("models/llama-f16.gguf"),
+};
+
+/// The same with heads of 64 values, which llama.cpp rotates before it stores them with fewer bits.
+pub(crate) const WIDE: TestModel = TestModel {
+    name: "wide",
+    load: || {
+        let file = TinyModel::default().write_temporary();
+        Model::load(&file.path, true, None, &mut |_| true)
+    },
 };
 
 /// Every second layer has a sliding window of 64 tokens.
@@ -67,14 +79,35 @@ pub(crate) const ALL: [TestModel; 3] = [DENSE, WINDOWED, HYBRID];
 pub(crate) fn session(test_model: TestModel, context_length: usize) -> Session {
     native::init();
     let model = Rc::new((test_model.load)().expect("it loads"));
-    session_of(model, context_length, 0)
+    session_of(model, context_length, 0, TestCache::default())
 }
 
-fn session_of(model: Rc<Model>, context_length: usize, parked_bytes: u64) -> Session {
+/// The type of keys and values, and whether attention is computed without the matrix of scores.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TestCache {
+    pub(crate) kind: KvType,
+    pub(crate) is_flash: bool,
+}
+
+impl Default for TestCache {
+    fn default() -> Self {
+        Self {
+            kind: KvType::F16,
+            is_flash: false,
+        }
+    }
+}
+
+fn session_of(
+    model: Rc<Model>,
+    context_length: usize,
+    parked_bytes: u64,
+    cache: TestCache,
+) -> Session {
     let threads = ThreadPool::new(1).expect("a thread");
     let config = CacheConfig {
-        cache_type: KvType::F16,
-        flash_attention: false,
+        cache_type: cache.kind,
+        flash_attention: cache.is_flash,
         prefill_chunk: 512,
         context_length,
         bytes_per_token: 0,
@@ -144,11 +177,26 @@ impl TestSession {
         context_length: usize,
         parked_bytes: u64,
     ) -> Self {
+        Self::with_cache(
+            test_model,
+            context_length,
+            parked_bytes,
+            TestCache::default(),
+        )
+    }
+
+    /// The same with another KV cache.
+    pub(crate) fn with_cache(
+        test_model: TestModel,
+        context_length: usize,
+        parked_bytes: u64,
+        cache: TestCache,
+    ) -> Self {
         native::init();
         let model = Rc::new((test_model.load)().expect("it loads"));
         Self {
-            session: session_of(model.clone(), context_length, parked_bytes),
-            fresh: session_of(model, context_length, 0),
+            session: session_of(model.clone(), context_length, parked_bytes, cache),
+            fresh: session_of(model, context_length, 0, cache),
             test_model,
         }
     }
@@ -191,19 +239,52 @@ impl TestSession {
 
     /// Saves the session, and restores it after releasing its cache.
     pub(crate) fn save_and_restore(&mut self) {
-        let info = info(self.session.config().context_length);
-        let head = state::save_head(&self.session, &info, 0).expect("there is memory");
-        let conversation = self.session.conversations()[0];
-        let (id, tokens) = (conversation.id, conversation.tokens.clone());
+        let copy = self.save(0);
         self.session.release();
-        let saved = SavedConversation {
-            id,
-            tokens: &tokens,
-            head: &head,
-            blocks: &[],
-            read_block: &mut |_| Ok(Vec::new()),
+        assert_eq!(self.restore(&copy), Ok(()));
+    }
+
+    /// Saves the `index`-th conversation.
+    pub(crate) fn save(&self, index: usize) -> SavedCopy {
+        let n_tokens = self.session.conversations()[index].tokens.len();
+        let blocks = match self.session.has_blocks() {
+            true => new_blocks(0..n_tokens),
+            false => Vec::new(),
         };
-        assert_eq!(state::restore(&mut self.session, &info, &saved), Ok(()));
+        self.save_in(index, blocks)
+    }
+
+    /// Saves the `index`-th conversation in these blocks.
+    pub(crate) fn save_in(&self, index: usize, blocks: Vec<Range<usize>>) -> SavedCopy {
+        let info = info(self.session.config().context_length);
+        let save_block = |tokens: Range<usize>| {
+            let block = state::save_block(&self.session, &info, index, tokens.clone());
+            (tokens, block.expect("there is memory"))
+        };
+        let conversation = self.session.conversations()[index];
+        SavedCopy {
+            id: conversation.id,
+            tokens: conversation.tokens.clone(),
+            head: state::save_head(&self.session, &info, index).expect("there is memory"),
+            blocks: blocks.into_iter().map(save_block).collect(),
+        }
+    }
+
+    pub(crate) fn restore(&mut self, copy: &SavedCopy) -> Result<(), EngineError> {
+        let info = info(self.session.config().context_length);
+        let blocks: Vec<_> = copy
+            .blocks
+            .iter()
+            .map(|(tokens, _)| tokens.clone())
+            .collect();
+        let saved = SavedConversation {
+            id: copy.id,
+            tokens: &copy.tokens,
+            head: &copy.head,
+            blocks: &blocks,
+            read_block: &mut |index| Ok(copy.blocks[index].1.clone()),
+        };
+        state::restore(&mut self.session, &info, saved)
     }
 }
 

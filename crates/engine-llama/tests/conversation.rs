@@ -8,8 +8,8 @@ use support::{Model, greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
 use transom_engine::test_support::{SavedCopy, greedy_params};
 use transom_engine::{
-    ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, JobControl, Limits,
-    Message, PreparedPrompt, Prompt, Role, Stats, TokenEvent, Trim,
+    ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, JobControl,
+    KvCacheChoice, Limits, Message, PreparedPrompt, Prompt, Role, Stats, TokenEvent, Trim,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -222,6 +222,20 @@ fn a_model_with_a_window_in_every_layer_ends_the_response_at_a_full_context() {
     };
     let (_, stats) = generate_with_shift(&mut model, &shortened, 5);
     assert_eq!((stats.cached_tokens, stats.generated_tokens), (30, 5));
+}
+
+/// llama.cpp crashes if it shifts quantized keys of such heads.
+#[test]
+fn quantized_keys_of_small_heads_are_not_shifted() {
+    let mut model = model_with(Limits {
+        context_length: 256,
+        kv_cache: KvCacheChoice::Small,
+        ..Limits::default()
+    });
+    let prompt = prepared(words(100, 4), 30);
+    let (reason, stats) = generate_with_shift(&mut model, &prompt, 400);
+    assert_eq!(reason, FinishReason::Length);
+    assert_eq!((stats.generated_tokens, stats.shifted_tokens), (157, 0));
 }
 
 #[test]

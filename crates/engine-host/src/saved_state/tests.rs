@@ -42,11 +42,17 @@ impl Process {
 
     /// Reads `tokens` as the conversation `id`.
     fn read(&mut self, tokens: &[u32], id: Option<u64>) -> Stats {
+        let conversation = id.map(ConversationId);
+        self.saved
+            .restore(&mut *self.model, tokens, conversation, &|| {});
+        self.read_only_from_memory(tokens, id)
+    }
+
+    fn read_only_from_memory(&mut self, tokens: &[u32], id: Option<u64>) -> Stats {
         let id = id.map(ConversationId);
         let prompt = Prompt::Tokens(tokens.to_vec());
         let prompt = self.model.prepare(&prompt).unwrap();
         let model = &mut *self.model;
-        self.saved.restore(model, &prompt.tokens, id, &|| {});
         let params = GenerationParams {
             conversation: id,
             ..GenerationParams::default()
@@ -114,6 +120,25 @@ fn a_longer_conversation_gets_blocks_for_its_new_tokens_only() {
     assert_eq!(third[0].files[2..3], second[0].files[2..3]);
     assert_eq!(third[0].files.len(), 2 + 3);
     let mut process = Process::start(&folder, "c", third);
+    assert_eq!(process.read(&edited, Some(1)).cached_tokens, 700);
+}
+
+/// The context of that load may be too short for the conversation, and its KV cache of another type.
+#[test]
+fn blocks_of_another_load_that_were_not_restored_are_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start(&folder, "a", Vec::new());
+    let (long, edited) = (tokens(1000, 1000, 0), tokens(700, 600, 5));
+    process.read(&long, Some(1));
+    let first = process.save();
+    let mut process = Process::start(&folder, "b", first.clone());
+    process.read_only_from_memory(&edited, Some(1));
+    let second = process.save();
+    assert_eq!(second[0].key, first[0].key);
+    assert_eq!(second[0].files.len(), 2 + 3);
+    let is_kept = |name: &String| first[0].files.contains(name);
+    assert!(!second[0].files.iter().any(is_kept));
+    let mut process = Process::start(&folder, "c", second);
     assert_eq!(process.read(&edited, Some(1)).cached_tokens, 700);
 }
 

@@ -1,7 +1,6 @@
 //! A llama.cpp context: KV cache, compute buffers, and the step.
 #![expect(unsafe_code, reason = "calls into C")]
 
-use std::borrow::Cow;
 use std::ffi::{CString, c_void};
 use std::fs::File;
 use std::io::{self, Seek};
@@ -15,6 +14,7 @@ use llama_cpp_sys_2 as sys;
 use transom_catalog::KvType;
 use transom_engine::JobControl;
 
+use super::sequence_state::{SEQUENCE_OFFSET, alone, beside_others};
 use super::{Batch, Model, ThreadPool};
 
 /// The part of a sequence's state that later tokens overwrite:
@@ -26,13 +26,6 @@ const TOKENS_UNIT: usize = 256;
 
 /// Bytes of a session file before its tokens: magic, version, and the number of tokens.
 const TOKENS_OFFSET: u64 = 12;
-
-/// Bytes of a sequence's state that are not in its file: magic, and the id of the sequence.
-const SEQUENCE_OFFSET: usize = 8;
-
-/// Bytes of the number of sequences of the context, which follow, and of the number of tokens that begins
-/// the contents of each.
-const COUNT_BYTES: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextParams {
@@ -96,8 +89,10 @@ impl Context {
             raw.n_ctx = count(n_tokens.saturating_mul(params.n_sequences));
             raw.n_batch = count(params.n_batch);
             raw.n_ubatch = count(params.n_batch);
-            raw.n_seq_max = count(params.n_sequences);
-            raw.kv_unified = false;
+            // See `blocks`.
+            let has_spare = params.n_sequences == 1 && model.attends_to_all() && !params.embeds;
+            raw.n_seq_max = count(params.n_sequences + usize::from(has_spare));
+            raw.kv_unified = has_spare;
             raw.n_outputs_max = count(params.n_logits);
             raw.n_threads = n_threads;
             raw.n_threads_batch = n_threads;
@@ -416,35 +411,6 @@ fn raw_type(kind: KvType) -> sys::ggml_type {
     }
 }
 
-/// Converts the state of a sequence in a context of `n` to that of the only sequence of a context: it loses
-/// the numbers of tokens, 0, of the others.
-fn alone(mut state: Vec<u8>, sequence: usize, n: usize) -> Vec<u8> {
-    if n > 1 {
-        let start = SEQUENCE_OFFSET + COUNT_BYTES;
-        state.truncate(state.len().saturating_sub((n - 1 - sequence) * COUNT_BYTES));
-        state.drain(start.min(state.len())..(start + sequence * COUNT_BYTES).min(state.len()));
-        if let Some(count) = state.get_mut(SEQUENCE_OFFSET..start) {
-            count.copy_from_slice(&1_u32.to_ne_bytes());
-        }
-    }
-    state
-}
-
-/// The reverse of [`alone`].
-fn beside_others(state: &[u8], sequence: usize, n: usize) -> Cow<'_, [u8]> {
-    let start = SEQUENCE_OFFSET + COUNT_BYTES;
-    if n == 1 || state.len() < start {
-        return state.into();
-    }
-    let mut bytes = Vec::with_capacity(state.len() + (n - 1) * COUNT_BYTES);
-    bytes.extend(&state[..SEQUENCE_OFFSET]);
-    bytes.extend((n as u32).to_ne_bytes());
-    bytes.resize(start + sequence * COUNT_BYTES, 0);
-    bytes.extend(&state[start..]);
-    bytes.resize(state.len() + (n - 1) * COUNT_BYTES, 0);
-    bytes.into()
-}
-
 fn id(sequence: usize) -> sys::llama_seq_id {
     sys::llama_seq_id::try_from(sequence).unwrap_or(sys::llama_seq_id::MAX)
 }
@@ -472,3 +438,5 @@ fn path_of(mut file: &File) -> io::Result<CString> {
     };
     Ok(CString::new(format!("{folder}/{}", file.as_raw_fd()))?)
 }
+
+mod blocks;

@@ -54,7 +54,7 @@ impl CacheConfig {
             context_length,
             bytes_per_token: kv_bytes(1) - kv_bytes(0),
             state_bytes: kv_bytes(0),
-            can_shift: files.can_shift(model.sliding_window()),
+            can_shift: files.can_shift(model.sliding_window(), cache_type),
             is_for_long_text: files.original_context_entry(context_length).is_some(),
             parked_bytes: limits.parked_bytes,
             min_sharing: if !model.attends_to_all() {

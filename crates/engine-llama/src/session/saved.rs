@@ -1,6 +1,7 @@
 //! Copies conversations out of a session to save them, and restores them.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::ptr;
 
 use transom_engine::EngineError;
@@ -8,7 +9,7 @@ use transom_engine::EngineError;
 use super::conversation::CachedConversation;
 use super::parked::ParkedConversation;
 use super::{Session, failed};
-use crate::native::Context;
+use crate::native::{Context, part_of_state};
 
 impl Session {
     /// Returns the conversations with tokens: the current one, and the others from the most recently
@@ -21,34 +22,61 @@ impl Session {
             .collect()
     }
 
+    /// Returns true if the contents of the cache can be copied and restored in blocks.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.model.attends_to_all()
+    }
+
     /// Returns the `index`-th of [`Session::conversations`] and the contents of its cache; `None` if
     /// they cannot be copied.
     pub(crate) fn copy(&self, index: usize) -> Option<(&CachedConversation, Cow<'_, [u8]>)> {
         let conversation = *self.conversations().get(index)?;
-        let mut parked = self.shared.parked.iter();
-        let state = match parked.find(|parked| ptr::eq(&parked.conversation, conversation)) {
-            Some(parked) => Cow::Borrowed(&*parked.state),
+        let state = match self.parked_state(conversation) {
+            Some(state) => Cow::Borrowed(state),
             None => Cow::Owned(self.context.as_ref()?.state(0)?),
         };
         Some((conversation, state))
     }
 
-    /// Makes a saved conversation the current one; `state` are the contents of its cache. Parks the
-    /// former one. The saved state counts in the limit of the parked conversations; if it is larger,
-    /// none is kept.
+    /// Returns the `index`-th of [`Session::conversations`] and a block of its cache, for
+    /// [`Context::append_block`]; `None` if it cannot be copied.
+    pub(crate) fn copy_block(
+        &self,
+        index: usize,
+        tokens: Range<usize>,
+    ) -> Option<(&CachedConversation, Vec<u8>)> {
+        let conversation = *self.conversations().get(index)?;
+        let block = match self.parked_state(conversation) {
+            Some(state) => part_of_state(state, tokens)?,
+            None => self.context.as_ref()?.block(tokens)?,
+        };
+        Some((conversation, block))
+    }
+
+    /// Returns the contents of the cache of a parked conversation; `None` if it is the current one.
+    fn parked_state(&self, conversation: &CachedConversation) -> Option<&[u8]> {
+        let mut parked = self.shared.parked.iter();
+        let found = parked.find(|parked| ptr::eq(&parked.conversation, conversation));
+        found.map(|parked| &*parked.state)
+    }
+
+    /// Makes a saved conversation the current one. `fill` restores the contents of its cache, of which
+    /// at most `copy_bytes` are in memory twice. Parks the former one. The copy counts in the limit of the
+    /// parked conversations; if it is larger, none is kept.
     ///
     /// # Errors
-    /// [`EngineError::Backend`] if there is not enough memory, or if llama.cpp does not take the
-    /// state; the session has no current conversation then.
+    /// Those of `fill`, and [`EngineError::Backend`] if there is not enough memory; the session has no
+    /// current conversation then.
     pub(crate) fn restore_saved(
         &mut self,
-        conversation: CachedConversation,
-        state: &[u8],
+        mut conversation: CachedConversation,
+        copy_bytes: u64,
+        fill: impl FnOnce(&mut Context, &mut CachedConversation) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let capacity = self.config.capacity(conversation.tokens.len());
         let capacity = capacity.max(self.capacity());
         let spare_bytes = self.config.unallocated_bytes(capacity);
-        let more_bytes = (state.len() as u64).saturating_sub(spare_bytes);
+        let more_bytes = copy_bytes.saturating_sub(spare_bytes);
         if !self.shared.parked.make_room(more_bytes) {
             self.shared.parked.clear();
         }
@@ -56,9 +84,12 @@ impl Session {
         // An empty cache grows without a copy.
         self.truncate(0);
         self.reserve(conversation.tokens.len())?;
-        let restore = |context: &mut Context| context.set_state(0, state);
-        if !self.context.as_mut().is_some_and(restore) {
-            return Err(failed("restoring a conversation", "llama.cpp refuses it"));
+        let Some(context) = &mut self.context else {
+            return Err(failed("restoring a conversation", "it has no KV cache"));
+        };
+        if let Err(error) = fill(context, &mut conversation) {
+            context.clear();
+            return Err(error);
         }
         self.conversation = conversation;
         Ok(())

@@ -3,6 +3,7 @@ use transom_engine::JobControl;
 use super::*;
 use crate::test_support::{DENSE, without_conversation};
 
+mod blocks;
 mod sharing;
 mod switching;
 
