@@ -212,6 +212,9 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
+        if let Routing::Chosen(route) = options.routing {
+            self.shared.chosen_routes().insert(question, route);
+        }
         let options = self.with_route_of(&message, options);
         self.start_answer(lock, question, options).await
     }

@@ -23,9 +23,9 @@ export class Meter {
   /** The tokens of the typed text and the attachments. */
   draft = $derived(estimatedTokens(composer.text) + this.#attached);
 
-  /** The context length of the model; null until it is known. */
-  length: number | null = $derived(transcript.settings.own.context_length ?? this.#loadedLength ??
-    (this.#model && this.#fits.get(this.#model.id)?.context_length) ?? null);
+  /** The context length of the model, which is loaded again for a larger one; null until it is known. */
+  length: number | null = $derived(Math.max(this.#choices?.context_length ?? 0, this.#loadedLength ?? 0) ||
+    ((this.#model && this.#fits.get(this.#model.id)?.context_length) ?? null));
 
   /** The tokens that the context holds: fewer than its length while the machine is short of something. */
   limit: number | null = $derived.by(() => {

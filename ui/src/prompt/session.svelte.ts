@@ -149,14 +149,24 @@ export class Session {
   /** Why the captured text is too long for the route of the question, also in a saved prompt; empty if it is not. */
   attachedProblem = $derived(this.route.problemOf(this.#capturedTokens));
 
+  /** Derived, so that news of the status that do not change it do not update the route. A loaded model keeps a larger context. */
+  #contextLength = $derived.by(() => {
+    const loaded = app.status?.model;
+    const ofLoaded = loaded?.name === this.model?.name ? loaded?.context_length : null;
+    return Math.max(this.settings.context_length ?? 0, ofLoaded ?? 0) || null;
+  });
+
   /** Finds the route of the question that is being written. */
   updateRoute(): void {
-    const loaded = app.status?.model;
-    const isLoaded = loaded && loaded.name === this.model?.name;
     this.route.update({
       conversation: this.conversation, typed: this.text, ...this.#sent, model: this.model,
-      contextLength: this.settings.context_length ?? (isLoaded ? loaded.context_length : null),
+      contextLength: this.#contextLength,
     });
+  }
+
+  removeRoute(): void {
+    this.offer.decline();
+    this.route.remove();
   }
 
   removeAttachment(): void {
