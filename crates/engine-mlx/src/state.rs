@@ -342,7 +342,7 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
         false => "plain",
     };
     let of_model = [
-        ("transom_conversation", "4"),
+        ("transom_conversation", "5"),
         ("blocks", blocks),
         ("engine", &info.engine),
         ("name", &info.name),
