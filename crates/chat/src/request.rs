@@ -225,10 +225,9 @@ fn limits(
 ) -> RouteLimits {
     let earlier = path[..question].iter().rev();
     let earlier = earlier.map(|message| Ok::<_, Infallible>(size_of(message)));
-    match RouteLimits::new(on_route, (&path[question]).into(), earlier, context_length) {
-        Ok(limits) => limits,
-        Err(never) => match never {},
-    }
+    let message = (&path[question]).into();
+    let Ok(limits) = RouteLimits::new(on_route, message, earlier, context_length);
+    limits
 }
 
 /// Returns the index of the last message of the user.
@@ -329,4 +328,4 @@ fn with_attached_texts(message: &Message) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

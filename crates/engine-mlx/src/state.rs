@@ -1,9 +1,10 @@
 //! Saves a session of a model as bytes and restores it: the caches of all layers.
 //!
 //! Attention layers without a window are in blocks of consecutive tokens, because their keys and
-//! values never change. Complete blocks may have 8 bits, as those of parked conversations have. The head is a safetensors file with all other layers, after the last token
-//! and at the last checkpoint. Its content follows from the model and from these two positions, so
-//! its header is compared with the expected one and not interpreted.
+//! values never change. Complete blocks may have 8 bits, as those of parked conversations have. The head
+//! is a safetensors file with all other layers, after the last token and at the last checkpoint. Its
+//! content follows from the model and from these two positions, so its header is compared with the
+//! expected one and not interpreted.
 //!
 //! Rule: no data reaches a session before all of it was found valid.
 

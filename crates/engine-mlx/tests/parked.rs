@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use transom_engine::test_support::SavedCopy;
 use transom_engine::{Limits, LoadedModel, SavableCache, Trim};
 use transom_engine_mlx::{MlxEngine, MlxModel};
-use turns::{model_within, text, turn};
+use turns::{TOLERANCE, continue_in_order, model_within, say_within, text, turn};
 
 /// Models without windows and states.
 const DENSE: [&str; 2] = ["qwen3-q4-g64", "llama-bf16-llama3"];
@@ -43,11 +43,7 @@ fn model(name: &str) -> (TempDir, MlxModel) {
 /// Adds a turn of `n_new` tokens to `conversation`, and checks its response. Returns the number of
 /// tokens that were processed.
 fn say(model: &mut MlxModel, conversation: &mut Vec<u32>, new: &[u32], case: &str) -> usize {
-    conversation.extend(new);
-    let (response, cached) = turn(model, conversation, 12, case);
-    let n_processed = conversation.len() - cached;
-    conversation.extend(response);
-    n_processed
+    say_within(TOLERANCE, model, conversation, new, case)
 }
 
 #[test]
@@ -55,17 +51,8 @@ fn conversations_continue_in_any_order() {
     let _mlx = lock_mlx();
     for name in DENSE.into_iter().chain(WINDOWS).chain(STATES) {
         let (_folder, mut model) = model(name);
-        let mut conversations = [Vec::new(), Vec::new(), Vec::new()];
-        for (number, index) in [0, 1, 2, 0, 2, 1, 1, 0].into_iter().enumerate() {
-            let case = format!("{name}, turn {number} in conversation {index}");
-            let conversation: &mut Vec<u32> = &mut conversations[index];
-            let is_first = conversation.is_empty();
-            let new = text(number as u32 + 1, if is_first { 90 } else { 15 });
-            let n_processed = say(&mut model, conversation, &new, &case);
-            // The last token of a response may not have been processed.
-            let most = new.len() + usize::from(!is_first);
-            assert!(n_processed <= most, "{case}: {n_processed} of {most}");
-        }
+        let order = [0, 1, 2, 0, 2, 1, 1, 0];
+        continue_in_order(TOLERANCE, &mut model, &order, 90, name);
     }
 }
 

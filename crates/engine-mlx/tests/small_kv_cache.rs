@@ -12,7 +12,7 @@ use support::{load, lock_mlx};
 use transom_engine::test_support::SavedCopy;
 use transom_engine::{Engine, EngineError, KvCacheChoice, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
-use turns::{check_within, greedy, model_within, text};
+use turns::{continue_in_order, greedy, model_within, say_within, text};
 
 /// Dense, with windows, and hybrid. With random weights, routers of experts often choose by a hair, so any
 /// rounding may change the logits of such models much.
@@ -37,12 +37,7 @@ fn limits(kv_cache: KvCacheChoice) -> Limits {
 /// Adds a turn to `conversation` and checks its response. Returns the number of prompt tokens that were
 /// processed.
 fn say(model: &mut MlxModel, conversation: &mut Vec<u32>, new: &[u32], case: &str) -> usize {
-    conversation.extend(new);
-    let (response, stats) = greedy(model, conversation, 12);
-    check_within(TOLERANCE, model, conversation, &response, case);
-    let n_processed = conversation.len() - stats.cached_tokens;
-    conversation.extend(response);
-    n_processed
+    say_within(TOLERANCE, model, conversation, new, case)
 }
 
 #[test]
@@ -50,17 +45,8 @@ fn conversations_continue_in_any_order() {
     let _mlx = lock_mlx();
     for name in MODELS {
         let (_folder, mut model) = model_within(name, &limits(KvCacheChoice::Small));
-        let mut conversations = [Vec::new(), Vec::new(), Vec::new()];
-        for (number, index) in [0, 1, 2, 0, 2, 1, 1, 0, 2].into_iter().enumerate() {
-            let case = format!("{name}, turn {number} in conversation {index}");
-            let conversation: &mut Vec<u32> = &mut conversations[index];
-            let is_first = conversation.is_empty();
-            let new = text(number as u32 + 1, if is_first { 300 } else { 15 });
-            let n_processed = say(&mut model, conversation, &new, &case);
-            // The last token of a response may not have been processed.
-            let most = new.len() + usize::from(!is_first);
-            assert!(n_processed <= most, "{case}: {n_processed} of {most}");
-        }
+        let order = [0, 1, 2, 0, 2, 1, 1, 0, 2];
+        continue_in_order(TOLERANCE, &mut model, &order, 300, name);
     }
 }
 

@@ -139,17 +139,20 @@ export class Session {
   }
 
   /** What is sent for the typed line and the captured text. */
-  #sent = $derived.by(() => {
-    const { text, attachment } = composed(this.text.trim(), this.captured?.text ?? "");
-    return { text, attachments: attachment === "" ? [] : [{ name: null, text: attachment }] };
-  });
+  #composed = $derived(composed(this.text.trim(), this.captured?.text ?? ""));
 
   #capturedTokens = $derived(estimatedTokens(this.captured?.text ?? ""));
 
-  /** Why the captured text is too long for the route of the question, also in a saved prompt; empty if it is not. */
+  /**
+   * Why the captured text is too long for the route of the question, also in a saved prompt; empty if it is
+   * not.
+   */
   attachedProblem = $derived(this.route.problemOf(this.#capturedTokens));
 
-  /** Derived, so that news of the status that do not change it do not update the route. A loaded model keeps a larger context. */
+  /**
+   * Derived, so that news of the status that do not change it do not update the route. A loaded model keeps a
+   * larger context.
+   */
   #contextLength = $derived.by(() => {
     const loaded = app.status?.model;
     const ofLoaded = loaded?.name === this.model?.name ? loaded?.context_length : null;
@@ -158,8 +161,10 @@ export class Session {
 
   /** Finds the route of the question that is being written. */
   updateRoute(): void {
+    const { text, attachment } = this.#composed;
     this.route.update({
-      conversation: this.conversation, typed: this.text, ...this.#sent, model: this.model,
+      conversation: this.conversation, typed: this.text, text, model: this.model,
+      attachments: attachment === "" ? [] : [{ name: null, text: attachment }],
       contextLength: this.#contextLength,
     });
   }
@@ -208,7 +213,7 @@ export class Session {
   async ask(): Promise<void> {
     const typed = this.text.trim();
     if (this.isWriting || (typed === "" && !this.captured)) return;
-    const { text, attachment } = composed(typed, this.captured?.text ?? "");
+    const { text, attachment } = this.#composed;
     if ((text === "" && attachment === "") || this.attachedProblem !== "") return;
     if (unknownCall(typed) !== null && this.text !== this.#warnedText) {
       this.#warnedText = this.text;

@@ -7,7 +7,7 @@ use crate::ending::json;
 use crate::tests::message as says;
 use crate::update::AnswerStats;
 
-fn info() -> ModelInfo {
+pub(crate) fn info() -> ModelInfo {
     ModelInfo {
         name: "model".to_owned(),
         architecture: "qwen3".to_owned(),

@@ -88,33 +88,18 @@ pub fn route_of_draft(
 
 #[cfg(test)]
 mod tests {
-    use transom_engine::{ModelInfo, Prompt, SamplingParams, Truncation};
+    use transom_engine::{Prompt, Truncation};
     use transom_store::{
         Ending, MessageRole, ModelSettings, NewMessage, Overflow, RouteChanges, Timestamp,
         attached_text,
     };
 
     use super::*;
+    use crate::request::tests::info;
     use crate::request::{request, routed_request};
     use crate::routing::route_of;
 
     const CONTEXT: usize = 4096;
-
-    fn info() -> ModelInfo {
-        ModelInfo {
-            name: "model".to_owned(),
-            architecture: "qwen3".to_owned(),
-            engine: "test".to_owned(),
-            n_parameters: 1,
-            stored_as: String::new(),
-            computed_as: String::new(),
-            context_length: CONTEXT,
-            vocab_size: 1,
-            has_chat_template: true,
-            draft: None,
-            recommended_sampling: SamplingParams::default(),
-        }
-    }
 
     /// A conversation of exchanges with 150 and 300 bytes.
     struct Chat {
