@@ -148,6 +148,7 @@ impl Engine for LlamaEngine {
             template,
             session,
             responses: Responses::default(),
+            n_queued: 0,
             speculation: Some(Box::new(speculation(draft))),
             constraints: Constraints::default(),
             _trim_heap: OnDrop(trim_heap),

@@ -39,6 +39,8 @@ pub(crate) struct LlamaModel {
     /// The session of the last response that ended with no other in progress; empty while responses are.
     pub(crate) session: Session,
     pub(crate) responses: Responses<Response>,
+    /// See [`LoadedModel::set_queued`].
+    pub(crate) n_queued: usize,
     /// `None` while a response uses it.
     pub(crate) speculation: Option<Box<Speculation>>,
     pub(crate) constraints: Constraints,
@@ -95,16 +97,18 @@ impl LlamaModel {
     fn expects_seat(&self) -> bool {
         let others = self.responses.iter().map(Generation::decoder);
         let others = others.filter(|decoder| decoder.may_share_steps());
-        self.session.expects_seat(others.map(Decoder::session))
+        self.session
+            .expects_seat(others.map(Decoder::session), self.n_queued)
     }
 
     /// Lets responses share steps where that pays.
     fn arrange_seats(&mut self) -> Result<(), EngineError> {
-        let is_only = self.responses.len() == 1;
+        let is_only = self.responses.len() + self.n_queued == 1;
         let decoders = self.responses.iter_mut().map(Generation::decoder_mut);
         let sharing = decoders.filter(|decoder| decoder.may_share_steps());
         let mut sessions: Vec<_> = sharing.map(Decoder::session_mut).collect();
-        self.session.arrange_seats(&mut sessions, is_only)
+        self.session
+            .arrange_seats(&mut sessions, self.n_queued, is_only)
     }
 }
 
@@ -267,6 +271,10 @@ impl LoadedModel for LlamaModel {
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok(Some((reason, stats)))
+    }
+
+    fn set_queued(&mut self, n: usize) {
+        self.n_queued = n;
     }
 
     fn next_step(&self, id: ResponseId) -> NextStep {

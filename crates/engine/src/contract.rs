@@ -163,8 +163,8 @@ pub trait LoadedModel {
     ///
     /// While responses are in progress, only [`LoadedModel::info`], [`LoadedModel::prepare`],
     /// [`LoadedModel::count_tokens`], [`LoadedModel::memory`], the restoring of a saved conversation,
-    /// this method, [`LoadedModel::step`] and [`LoadedModel::next_step`] may be called. Dropping the model
-    /// ends all of them.
+    /// this method, [`LoadedModel::set_queued`], [`LoadedModel::step`] and [`LoadedModel::next_step`] may be
+    /// called. Dropping the model ends all of them.
     ///
     /// # Errors
     /// [`EngineError::InvalidParameter`], and [`EngineError::Backend`] if there is not enough memory.
@@ -193,6 +193,10 @@ pub trait LoadedModel {
         let reason = "this model generates one response at a time";
         Err(EngineError::backend("generating", reason))
     }
+
+    /// Tells how many more responses are about to begin, so that the model can make room for all of them at
+    /// once.
+    fn set_queued(&mut self, _: usize) {}
 
     /// Returns what the next step of a response has to do.
     fn next_step(&self, _: ResponseId) -> NextStep {

@@ -63,6 +63,9 @@ impl<'a> EngineThread<'a> {
             let next = shared
                 .inbox
                 .take(self.footprint_at, || shared.heartbeat.idle());
+            if let Some(model) = &mut self.model {
+                model.set_queued(shared.inbox.n_queued_responses());
+            }
             match next {
                 Next::Task(task) => self.run_task(task),
                 Next::Busy => {}

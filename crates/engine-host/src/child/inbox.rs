@@ -146,6 +146,14 @@ impl Inbox {
         }
     }
 
+    /// Returns how many responses begin before any task that waits for those that run.
+    pub(super) fn n_queued_responses(&self) -> usize {
+        let state = self.lock();
+        let jobs = state.queued.iter().take_while(|task| task.is_job());
+        jobs.filter(|task| matches!(task, Task::Generate(..)))
+            .count()
+    }
+
     /// Records that a job has ended.
     pub(super) fn ended(&self, job: JobId) {
         self.lock().running.retain(|(id, _)| *id != Some(job));

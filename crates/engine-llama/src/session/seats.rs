@@ -3,6 +3,8 @@
 //! Rule: the joint context, its contents a second time and one of them a third time take at most a full
 //! context for each response that shares it, which is what the memory estimate counts.
 
+use std::iter;
+
 use transom_engine::EngineError;
 
 use super::config::CacheConfig;
@@ -65,14 +67,15 @@ impl CacheConfig {
 
 impl Session {
     /// Lets the sessions of responses, whose caches [can move](Session::can_move), share steps where that
-    /// pays, also while they read their prompts, so that few caches have to be moved. `is_only` is true if
-    /// no other response is in progress than theirs, and there is one.
+    /// pays, also while they read their prompts, so that few caches have to be moved. `n_queued` more
+    /// responses are about to begin. `is_only` is true if there is one response, and no other will begin.
     ///
     /// # Errors
     /// [`EngineError::Backend`] if a cache was lost because there is not enough memory.
     pub(crate) fn arrange_seats(
         &mut self,
         sessions: &mut [&mut Self],
+        n_queued: usize,
         is_only: bool,
     ) -> Result<(), EngineError> {
         let n_seated = sessions
@@ -87,20 +90,19 @@ impl Session {
         let n_free = joint.map_or(0, Joint::n_free_seats);
         let is_full = |session: &Self| session.seat.is_some() && session.tokens().len() >= capacity;
         // The context is too large for those that are left.
-        let must_move = joint
-            .is_some_and(|joint| is_only || !self.config.fits(joint.n_seats(), n_seated, capacity))
-            || sessions.iter().any(|session| is_full(session));
+        let must_move = joint.is_some_and(|joint| {
+            is_only
+                || !self
+                    .config
+                    .fits(joint.n_seats(), n_seated + n_queued, capacity)
+        }) || sessions.iter().any(|session| is_full(session));
         if !must_move && (n_seated == sessions.len() || self.shared.sharing_failed) {
             return self.close_gaps(sessions);
         }
         sessions.sort_by_key(|session| session.n_expected());
-        let lengths: Vec<usize> = sessions
-            .iter()
-            .map(|session| session.n_expected())
-            .collect();
-        let plan = self.config.plan(&lengths, self.model.n_bytes());
-        let plan = plan.filter(|_| !self.shared.sharing_failed);
-        let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
+        let lengths = sessions.iter().map(|session| session.n_expected());
+        let plan = self.plan(lengths.collect(), n_queued);
+        let n_sharing = plan.map_or(0, |plan| plan.n_sharing.min(sessions.len()));
         let joining = sessions[..n_sharing].iter();
         let joining = joining.filter(|session| session.seat.is_none());
         let (n_joining, longest) = joining.fold((0, 0), |(n, longest), session| {
@@ -115,15 +117,28 @@ impl Session {
         self.close_gaps(sessions)
     }
 
-    /// Returns true if this session, which needs a cache, would get a seat beside those of `others`, as far
-    /// as there is memory.
-    pub(crate) fn expects_seat<'a>(&self, others: impl Iterator<Item = &'a Self>) -> bool {
+    /// Returns true if this session, which needs a cache, would get a seat beside those of `others` and of
+    /// `n_queued` responses that are about to begin, as far as there is memory.
+    pub(crate) fn expects_seat<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Self>,
+        n_queued: usize,
+    ) -> bool {
         let own = self.n_expected();
-        let mut lengths: Vec<usize> = others.map(Self::n_expected).chain([own]).collect();
+        let lengths: Vec<usize> = others.map(Self::n_expected).chain([own]).collect();
+        let n_shorter = lengths.iter().filter(|&&length| length < own).count();
+        let plan = self.plan(lengths, n_queued);
+        plan.is_some_and(|plan| n_shorter < plan.n_sharing)
+    }
+
+    /// Returns how sequences with these tokens share steps, together with `n_queued` others, of which each
+    /// is expected to have as many as the longest one.
+    fn plan(&self, mut lengths: Vec<usize>, n_queued: usize) -> Option<Plan> {
         lengths.sort_unstable();
+        let longest = lengths.last().copied()?;
+        lengths.extend(iter::repeat_n(longest, n_queued));
         let plan = self.config.plan(&lengths, self.model.n_bytes());
-        let longest = plan.map_or(0, |plan| lengths[plan.n_sharing - 1]);
-        own <= longest && !self.shared.sharing_failed
+        plan.filter(|_| !self.shared.sharing_failed)
     }
 
     /// Returns true if its cache can be copied: keys whose rotation is pending would be copied unchanged.
@@ -177,7 +192,7 @@ impl Session {
         sessions: &mut [&mut Self],
         plan: Option<Plan>,
     ) -> Result<(), EngineError> {
-        let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
+        let n_sharing = plan.map_or(0, |plan| plan.n_sharing.min(sessions.len()));
         let (mut joining, mut leaving) = (Vec::new(), Vec::new());
         for (index, session) in sessions.iter_mut().enumerate() {
             let moved = match index < n_sharing {

@@ -119,9 +119,11 @@ fn jobs_start_beside_running_ones_and_other_tasks_wait_for_them() {
     inbox.push(second);
     inbox.push(Task::Trim(Trim::KeepConversation));
     inbox.push(third);
+    assert_eq!(inbox.n_queued_responses(), 2);
     let is_job =
         |task: Option<Task>, id| matches!(task, Some(Task::Generate(JobId(job), ..)) if job == id);
     assert!(is_job(take(&inbox), 1) && is_job(take(&inbox), 2));
+    assert_eq!(inbox.n_queued_responses(), 0);
     // Also if one of the jobs has ended, and also for the job after the trim.
     assert!(take(&inbox).is_none());
     inbox.ended(JobId(1));

@@ -15,6 +15,7 @@ struct Running {
     idle: Session,
     sessions: Vec<Session>,
     fresh: Session,
+    n_queued: usize,
 }
 
 impl Running {
@@ -27,6 +28,7 @@ impl Running {
             idle,
             sessions: Vec::new(),
             fresh,
+            n_queued: 0,
         };
         for (seed, length) in (80..).zip(lengths) {
             running.begin(seed, *length);
@@ -44,10 +46,12 @@ impl Running {
     }
 
     fn arrange(&mut self) {
-        let is_only = self.sessions.len() == 1;
+        let is_only = self.sessions.len() + self.n_queued == 1;
         let sessions = self.sessions.iter_mut();
         let mut sessions: Vec<&mut Session> = sessions.filter(|it| it.can_move()).collect();
-        let arranged = self.idle.arrange_seats(&mut sessions, is_only);
+        let arranged = self
+            .idle
+            .arrange_seats(&mut sessions, self.n_queued, is_only);
         assert_eq!(arranged, Ok(()));
     }
 
@@ -205,6 +209,24 @@ fn a_prompt_is_read_in_a_seat() {
     running.check(1, 1);
     assert_eq!(running.seats(), [Some(1), Some(2), Some(0)]);
     assert!(running.sessions.iter().all(|it| it.context.is_none()));
+}
+
+#[test]
+fn responses_that_are_about_to_begin_find_seats() {
+    let mut running = Running::new(DENSE, &[]);
+    for (index, n_queued) in [3, 2, 1, 0].into_iter().enumerate() {
+        running.n_queued = n_queued;
+        let others = running.sessions.iter();
+        running.idle.n_expected = 40;
+        assert!(running.idle.expects_seat(others, n_queued));
+        let prompt = running.begin_unread(90 + index as u32, 40);
+        assert!(running.append(index, &prompt, &JobControl::new()));
+        running.check(index, 40);
+        // No cache is moved into a larger context.
+        assert_eq!(running.sessions[index].seat, Some(index));
+        let joint = running.idle.shared.joint.as_ref();
+        assert_eq!(joint.map(Joint::n_seats), Some(4));
+    }
 }
 
 /// llama.cpp computes sequences together only if their ids follow each other.
