@@ -6,8 +6,9 @@
 //! Rule: no call waits for a model. Results arrive through a [`Response`] or a status.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use transom_engine::ConversationId;
 
@@ -72,7 +73,7 @@ impl Handle {
     /// Submits a request. Never waits: if the supervisor is gone, the response ends with
     /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`].
     pub fn submit(&self, request: ModelRequest) -> Response {
-        let mut next_id = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next_id = self.next_id.lock();
         let id = *next_id;
         next_id.0 += 1;
         self.submit_as(id, request, None)

@@ -5,9 +5,9 @@
 //! through their [`JobControl`]s.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex};
 use transom_engine::{
     ConversationId, EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, TokenInput,
     Trim,
@@ -91,7 +91,7 @@ impl Inbox {
     /// Adds a task. An unload stops all tasks before it; a trim also reaches the running tasks at
     /// once.
     pub(super) fn push(&self, task: Task) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match &task {
             Task::Unload(_) => stop_all(&state),
             Task::Trim(_) | Task::Forget(_) => {
@@ -114,7 +114,7 @@ impl Inbox {
     /// Stops the load (`None`) or this job, running or queued. A save that a queued job waits for is
     /// given up.
     pub(super) fn stop(&self, job: Option<JobId>, reason: FinishReason) {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_it = |task: &Task| task.control().is_some_and(|(id, _)| id == job);
         let is_queued = state.queued.iter().any(is_it);
         let stops = |id: Option<JobId>| id == job || (is_queued && id.is_none());
@@ -130,7 +130,7 @@ impl Inbox {
 
     /// Stops the running tasks and drops all others, because the parent is gone.
     pub(super) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         stop_all(&state);
         state.queued.clear();
         state.is_closed = true;
@@ -139,7 +139,7 @@ impl Inbox {
 
     /// Calls `beat` if the engine polled the control of a running task since the last call.
     pub(super) fn beat_if_polled(&self, beat: impl FnOnce()) {
-        let state = self.lock();
+        let state = self.state.lock();
         let n_polled = state.running.iter().filter(|(_, it)| it.take_polled());
         if n_polled.count() > 0 {
             beat();
@@ -148,14 +148,14 @@ impl Inbox {
 
     /// Records that a job has ended.
     pub(super) fn ended(&self, job: JobId) {
-        self.lock().running.retain(|(id, _)| *id != Some(job));
+        self.state.lock().running.retain(|(id, _)| *id != Some(job));
     }
 
     /// Returns the next task. While jobs run, returns at once; otherwise waits, at most until `until`.
     /// A previous task that is no job must have ended. Calls `on_idle` if nothing runs and no task is
     /// queued.
     pub(super) fn take(&self, until: Option<Instant>, on_idle: impl FnOnce()) -> Next {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.running.retain(|(job, _)| job.is_some());
         if !state.running.is_empty() {
             return match state.queued.pop_front_if(|task| task.is_job()) {
@@ -168,17 +168,13 @@ impl Inbox {
             on_idle();
         }
         let is_idle = |state: &mut State| state.queued.is_empty() && !state.is_closed;
-        let mut state = match until {
-            None => self
-                .changed
-                .wait_while(state, is_idle)
-                .unwrap_or_else(PoisonError::into_inner),
+        match until {
+            None => self.changed.wait_while(&mut state, is_idle),
             Some(until) => {
                 let time = until.saturating_duration_since(Instant::now());
-                let waited = self.changed.wait_timeout_while(state, time, is_idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                self.changed.wait_while_for(&mut state, is_idle, time);
             }
-        };
+        }
         let Some(task) = state.queued.pop_front() else {
             return match state.is_closed {
                 true => Next::Closed,
@@ -186,10 +182,6 @@ impl Inbox {
             };
         };
         state.start(task)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
