@@ -8,43 +8,22 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use transom_engine::{
-    ConversationId, EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, TokenInput,
-    Trim,
-};
+use transom_engine::{FinishReason, JobControl};
 
-use crate::saved_state::SavedFolder;
-use crate::wire::{JobId, Request};
+use crate::wire::{Command, JobId};
 
-pub(super) enum Task {
-    Measure(ModelSource, Limits),
-    Load(ModelSource, Limits, Option<SavedFolder>, JobControl),
-    Generate(JobId, Box<Request>, JobControl),
-    Embed(JobId, Vec<EmbedInput>, JobControl),
-    Count(JobId, Box<Prompt>, JobControl),
-    Tokenize(JobId, Box<TokenInput>, JobControl),
-    Trim(Trim),
-    Forget(Option<ConversationId>),
-    Save(u64, JobControl),
-    Unload(Option<u64>),
+pub(super) struct Task {
+    pub(super) command: Command,
+    /// Stops the task, if it is one that can be stopped.
+    pub(super) control: JobControl,
 }
 
 impl Task {
-    /// Returns the control of the task, and its job id or `None` for a load or a save, as in
-    /// [`crate::wire::Command::Stop`].
-    fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
-        match self {
-            Self::Load(_, _, _, control) | Self::Save(_, control) => Some((None, control)),
-            Self::Generate(job, _, control)
-            | Self::Embed(job, _, control)
-            | Self::Count(job, _, control)
-            | Self::Tokenize(job, _, control) => Some((Some(*job), control)),
-            Self::Measure(..) | Self::Trim(_) | Self::Forget(_) | Self::Unload(_) => None,
+    pub(super) fn new(command: Command) -> Self {
+        Self {
+            command,
+            control: JobControl::new(),
         }
-    }
-
-    fn is_job(&self) -> bool {
-        matches!(self.control(), Some((Some(_), _)))
     }
 }
 
@@ -75,15 +54,15 @@ struct State {
 
 impl State {
     fn start(&mut self, task: Task) -> Next {
-        let control = task.control();
-        self.running
-            .extend(control.map(|(job, control)| (job, control.clone())));
+        let job = task.command.job();
+        self.running.push((job, task.control.clone()));
         Next::Task(task)
     }
 
     fn controls(&self) -> impl Iterator<Item = (Option<JobId>, &JobControl)> {
         let running = self.running.iter().map(|(job, control)| (*job, control));
-        running.chain(self.queued.iter().filter_map(Task::control))
+        let queued = self.queued.iter();
+        running.chain(queued.map(|task| (task.command.job(), &task.control)))
     }
 }
 
@@ -92,20 +71,14 @@ impl Inbox {
     /// once.
     pub(super) fn push(&self, task: Task) {
         let mut state = self.state.lock();
-        match &task {
-            Task::Unload(_) => stop_all(&state),
-            Task::Trim(_) | Task::Forget(_) => {
+        match &task.command {
+            Command::Unload { .. } => stop_all(&state),
+            Command::Trim { .. } | Command::Forget { .. } => {
                 for (_, control) in &state.running {
                     control.request_trim();
                 }
             }
-            Task::Measure(..)
-            | Task::Load(..)
-            | Task::Generate(..)
-            | Task::Embed(..)
-            | Task::Count(..)
-            | Task::Tokenize(..)
-            | Task::Save(..) => {}
+            _ => {}
         }
         state.queued.push_back(task);
         self.changed.notify_one();
@@ -115,8 +88,8 @@ impl Inbox {
     /// given up.
     pub(super) fn stop(&self, job: Option<JobId>, reason: FinishReason) {
         let state = self.state.lock();
-        let is_it = |task: &Task| task.control().is_some_and(|(id, _)| id == job);
-        let is_queued = state.queued.iter().any(is_it);
+        let mut queued = state.queued.iter();
+        let is_queued = queued.any(|task| task.command.job() == job);
         let stops = |id: Option<JobId>| id == job || (is_queued && id.is_none());
         for (_, control) in state.controls().filter(|(id, _)| stops(*id)) {
             match reason {
@@ -158,7 +131,10 @@ impl Inbox {
         let mut state = self.state.lock();
         state.running.retain(|(job, _)| job.is_some());
         if !state.running.is_empty() {
-            return match state.queued.pop_front_if(|task| task.is_job()) {
+            return match state
+                .queued
+                .pop_front_if(|task| task.command.job().is_some())
+            {
                 Some(task) => state.start(task),
                 None if state.is_closed => Next::Closed,
                 None => Next::Busy,
