@@ -14,6 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
 
+use crate::conversation::MessageRole;
 use crate::error::{StoreError, StoreErrorKind};
 
 /// Conversations and settings. Clones share the connections. Calls block.
@@ -238,6 +239,11 @@ pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Opt
         ValueRef::Integer(number) => Some(number.to_string()),
         ValueRef::Real(number) => Some(number.to_string()),
     })
+}
+
+/// Returns the role in a column. The schema allows no other name.
+pub(crate) fn role(row: &Row<'_>, index: usize) -> rusqlite::Result<MessageRole> {
+    Ok(text(row, index)?.parse().unwrap_or(MessageRole::Assistant))
 }
 
 /// Reads a count column. A damaged value becomes the nearest valid one.
