@@ -132,17 +132,11 @@ impl Handle {
         let _ = self.messages.send(HandleMessage::SetPaused(is_paused));
     }
 
-    /// Deletes all conversations that the supervisor keeps: the saved KV caches and those of loaded
-    /// models (if a model is generating, after its response). Models stay loaded. Returns at once.
-    pub fn forget_conversations(&self) {
-        let _ = self.messages.send(HandleMessage::ForgetConversations(None));
-    }
-
-    /// Deletes what the supervisor keeps of one conversation, like [`Handle::forget_conversations`].
-    /// The KV caches of loaded models are cleared for all conversations.
-    pub fn forget_conversation(&self, id: ConversationId) {
-        let message = HandleMessage::ForgetConversations(Some(id));
-        let _ = self.messages.send(message);
+    /// Deletes what the supervisor keeps of this conversation, or of all (`None`): the saved KV
+    /// caches, and those of loaded models (if a model is generating, after its response), which are
+    /// cleared for all conversations. Models stay loaded. Returns at once.
+    pub fn forget_conversations(&self, id: Option<ConversationId>) {
+        let _ = self.messages.send(HandleMessage::ForgetConversations(id));
     }
 
     /// Returns a receiver of the supervisor's status and its changes. Closed when the supervisor is
