@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
+use transom_files::file_name;
 
 use crate::HubError;
 use crate::digest::{Digest, Hasher};
@@ -332,12 +333,6 @@ fn stem(name: &str) -> String {
 
 fn journal_path(folder: &Path, stem: &str) -> PathBuf {
     folder.join(format!("{stem}.journal"))
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }
 
 /// Creates a part file with an unused name, of full length and without content.
