@@ -212,7 +212,7 @@ impl<'a> Supervised<'a> {
 
     /// Deletes all KV caches, in memory and on the disk, and counts written bytes from now on.
     pub(crate) async fn start_over(&mut self) -> Result<(), BenchError> {
-        self.handle.forget_conversations();
+        self.handle.forget_conversations(None);
         // Follows what the model is still saving.
         let prompt = Prompt::Text("x".to_owned());
         self.send(Work::CountTokens(Box::new(prompt)), false)

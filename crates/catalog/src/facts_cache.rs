@@ -7,8 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 use crate::facts::ModelFacts;
 use crate::file_error::FileError;
@@ -32,21 +34,17 @@ type Cache = HashMap<PathBuf, (Vec<FileStamp>, CachedFacts)>;
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-fn cache() -> MutexGuard<'static, Cache> {
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns the facts of the model at `path`, from the cache if its files have not changed.
 pub(crate) fn facts(path: &Path) -> CachedFacts {
     let stamps = stamps(path);
-    if let Some((of, facts)) = cache().get(path)
+    if let Some((of, facts)) = CACHE.lock().get(path)
         && *of == stamps
     {
         return facts.clone();
     }
     // The lock is not held while the file is read. Two threads that read it get the same result.
     let facts = inspect(path).map(Arc::new);
-    let mut cache = cache();
+    let mut cache = CACHE.lock();
     if cache.len() >= MAX_CACHED {
         cache.clear();
     }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::Value;
+use transom_files::{file_name, has_extension};
 
 use crate::facts::{Format, ModelFacts, TensorTypeStats};
 use crate::file_error::{FaultCode, FileError};
@@ -237,17 +238,11 @@ pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let entries = fs::read_dir(folder).map_err(|error| FileError::io(folder, &error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> = paths
-        .filter(|path| transom_files::has_extension(path, "safetensors"))
+        .filter(|path| has_extension(path, "safetensors"))
         .collect();
     let indexed = indexed_files(folder).unwrap_or_default();
-    let name = |path: &PathBuf| {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    let is_indexed = |path: &PathBuf| indexed.contains(&name(path));
-    let is_usual = |path: &PathBuf| name(path).starts_with("model");
+    let is_indexed = |path: &PathBuf| indexed.contains(&file_name(path));
+    let is_usual = |path: &PathBuf| file_name(path).starts_with("model");
     if files.iter().any(is_indexed) {
         files.retain(is_indexed);
     } else if files.iter().any(is_usual) {

@@ -8,7 +8,9 @@ mod folders;
 mod reader;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 pub(crate) use file_watcher::FileWatcher;
 use reader::CatalogReader;
@@ -40,7 +42,7 @@ impl CatalogWatcher {
         let watcher = FileWatcher::start("models.toml", vec![user], move || {
             let now = reader.read();
             {
-                let mut state = lock(&shown);
+                let mut state = shown.lock();
                 if *state == now {
                     return;
                 }
@@ -56,16 +58,11 @@ impl CatalogWatcher {
 
     /// Returns the current catalog.
     pub fn current(&self) -> Arc<Catalog> {
-        lock(&self.state).0.clone()
+        self.state.lock().0.clone()
     }
 
     /// Returns why the user's own catalog is not in use as it is now.
     pub fn error(&self) -> Option<CatalogError> {
-        lock(&self.state).1.clone()
+        self.state.lock().1.clone()
     }
-}
-
-/// Locks the state, also after a panic: each change is one assignment, so it is complete.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,8 +20,9 @@ mod stopping;
 mod summary_task;
 mod title_task;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
@@ -213,7 +214,7 @@ impl Turns {
         };
         let lock = self.lock(message.conversation)?;
         if let Routing::Chosen(route) = options.routing {
-            self.shared.chosen_routes().insert(question, route);
+            self.shared.chosen_routes.lock().insert(question, route);
         }
         let options = self.with_route_of(&message, options);
         self.start_answer(lock, question, options).await
@@ -247,7 +248,7 @@ impl Turns {
     /// Returns the updates of a response from now on, starting with a snapshot. Dropping them does
     /// not affect the response.
     pub fn follow(&self, answer: MessageId) -> Updates {
-        let entry = self.shared.active().entries.get(&answer).cloned();
+        let entry = self.shared.active.lock().entries.get(&answer).cloned();
         match entry {
             Some(entry) => Updates::of_live(entry.live.clone()),
             None => Updates::of_stored(self.clone(), answer),
@@ -256,7 +257,7 @@ impl Turns {
 
     /// Returns the ids of running responses, oldest first.
     pub fn running(&self) -> Vec<MessageId> {
-        let active = self.shared.active();
+        let active = self.shared.active.lock();
         let entries = active.entries.values();
         let running = entries.filter(|entry| !entry.live.state().is_over());
         running.map(|entry| entry.id).collect()
@@ -265,7 +266,7 @@ impl Turns {
     /// Returns the running response of a conversation. Stop it as soon as the user deletes the
     /// conversation, so that the model is free for other requests at once.
     pub fn running_in(&self, conversation: ConversationId) -> Option<MessageId> {
-        let active = self.shared.active();
+        let active = self.shared.active.lock();
         let mut entries = active.entries.values();
         let running = entries
             .find(|entry| entry.conversation == conversation && !entry.live.state().is_over());
@@ -297,7 +298,7 @@ impl Turns {
             MessageRole::User => Some(message.id),
             MessageRole::Assistant => message.parent,
         };
-        let chosen = || self.shared.chosen_routes().get(&question?).copied();
+        let chosen = || self.shared.chosen_routes.lock().get(&question?).copied();
         let route = stats_of(message).map(|stats| stats.route).or_else(chosen);
         TurnOptions {
             routing: route.map_or(Routing::Automatic, Routing::Chosen),
@@ -326,7 +327,7 @@ impl Turns {
         });
         let question = added.await?;
         if let Routing::Chosen(route) = options.routing {
-            self.shared.chosen_routes().insert(question, route);
+            self.shared.chosen_routes.lock().insert(question, route);
         }
         let started = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
@@ -371,7 +372,7 @@ impl Turns {
     ) -> StartedTurn {
         let (conversation, answer) = (lock.conversation, message.id);
         let model = &options.model;
-        let mut known = self.shared.known_models();
+        let mut known = self.shared.known_models.lock();
         known.insert(model.id.clone(), model.clone());
         drop(known);
         let entry = Arc::new(RunningAnswer {
@@ -381,7 +382,7 @@ impl Turns {
             stop: Notify::new(),
         });
         let is_closing = {
-            let mut active = self.shared.active();
+            let mut active = self.shared.active.lock();
             active.entries.insert(entry.id, entry.clone());
             active.is_closing
         };
@@ -400,7 +401,7 @@ impl Turns {
 
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {
         self.check_open()?;
-        if !self.shared.active().locked.insert(conversation) {
+        if !self.shared.active.lock().locked.insert(conversation) {
             return Err(Failure::Busy);
         }
         Ok(ConversationLock {
@@ -410,7 +411,7 @@ impl Turns {
     }
 
     fn check_open(&self) -> Result<(), Failure> {
-        if self.shared.active().is_closing {
+        if self.shared.active.lock().is_closing {
             return Err(other("Transom is quitting"));
         }
         Ok(())

@@ -23,7 +23,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use transom_engine::{Engine, JobControl, TokenEvent};
+use transom_engine::{Engine, TokenEvent};
 use transom_signals::{MemoryPressureListener, ThreadQos, set_thread_qos};
 
 use crate::frame::{self, FrameError, FrameReader};
@@ -154,38 +154,7 @@ impl Shared {
     fn handle(&self, command: Command) {
         match command {
             Command::Hello { .. } => {}
-            Command::Measure { source, limits } => {
-                self.inbox.push(Task::Measure(source, limits));
-            }
-            Command::Load {
-                source,
-                limits,
-                saved,
-            } => {
-                let control = JobControl::new();
-                self.inbox.push(Task::Load(source, limits, saved, control));
-            }
-            Command::Generate { job, request } => {
-                self.inbox
-                    .push(Task::Generate(job, request, JobControl::new()));
-            }
-            Command::Embed { job, inputs } => {
-                self.inbox.push(Task::Embed(job, inputs, JobControl::new()));
-            }
-            Command::Count { job, prompt } => {
-                self.inbox.push(Task::Count(job, prompt, JobControl::new()));
-            }
-            Command::Tokenize { job, input } => {
-                self.inbox
-                    .push(Task::Tokenize(job, input, JobControl::new()));
-            }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
-            Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
-            Command::Forget { conversation } => self.inbox.push(Task::Forget(conversation)),
-            Command::Save { max_bytes } => {
-                self.inbox.push(Task::Save(max_bytes, JobControl::new()));
-            }
-            Command::Unload { save } => self.inbox.push(Task::Unload(save)),
             Command::Ping { nonce } => {
                 // A step may be long, but an engine that checks for a stop within it is not hung.
                 self.inbox.beat_if_polled(|| self.heartbeat.beat());
@@ -194,6 +163,7 @@ impl Shared {
                     silent_seconds: self.heartbeat.silent_seconds(),
                 });
             }
+            command => self.inbox.push(Task::new(command)),
         }
     }
 

@@ -125,6 +125,19 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Returns the job that this command starts.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Generate { job, .. }
+            | Self::Embed { job, .. }
+            | Self::Count { job, .. }
+            | Self::Tokenize { job, .. } => Some(*job),
+            _ => None,
+        }
+    }
+}
+
 /// A request for one response of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {

@@ -11,7 +11,7 @@ mod tests;
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{CONTEXT_STEP, MIN_CONTEXT, MemoryNeed};
 
@@ -43,29 +43,22 @@ pub struct Bound {
 }
 
 /// What limits a budget. Displayed and serialized as readable text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum BoundKind {
     /// The memory of the machine.
+    #[serde(rename = "memory")]
     Memory,
     /// The bytes that the GPU can use without slowing down.
+    #[serde(rename = "GPU working set")]
     WorkingSet,
     /// The budget that the user has set.
+    #[serde(rename = "your setting")]
     Setting,
 }
 
 impl fmt::Display for BoundKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Memory => "memory",
-            Self::WorkingSet => "GPU working set",
-            Self::Setting => "your setting",
-        })
-    }
-}
-
-impl Serialize for BoundKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.serialize(formatter)
     }
 }
 

@@ -4,11 +4,9 @@
 //! Rule: this module decides nothing. An attempt ends with the complete, verified file or with an
 //! error, and the bytes received until then are in the part file.
 
-use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, TryStreamExt};
 use reqwest::{StatusCode, Url};
 use tokio::sync::Semaphore;
 
@@ -106,22 +104,10 @@ impl DownloadAttempt<'_> {
 
     async fn download_in_pieces(&self, link: &Url) -> Result<(), AttemptError> {
         let pieces = self.part.missing(self.options.piece_bytes);
-        let n_workers = self
-            .options
-            .connections_per_file
-            .clamp(1, pieces.len().max(1));
-        let queue = Mutex::new(VecDeque::from(pieces));
-        let next = || {
-            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.pop_front()
-        };
-        let workers = (0..n_workers).map(|_| async {
-            while let Some(piece) = next() {
-                self.download_piece(link, piece).await?;
-            }
-            Ok(())
-        });
-        try_join_all(workers).await.map(drop)
+        let n_connections = self.options.connections_per_file.max(1);
+        stream::iter(pieces.into_iter().map(Ok))
+            .try_for_each_concurrent(n_connections, |piece| self.download_piece(link, piece))
+            .await
     }
 
     async fn download_piece(&self, link: &Url, range: Range<u64>) -> Result<(), AttemptError> {

@@ -7,9 +7,10 @@ mod plan_download;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::spawn_blocking;
 
@@ -44,11 +45,6 @@ impl Shared {
             disk_check: tokio::sync::Mutex::default(),
             options,
         }
-    }
-
-    fn reserved_bytes(&self) -> MutexGuard<'_, HashMap<DownloadId, u64>> {
-        let reserved_bytes = self.reserved_bytes.lock();
-        reserved_bytes.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn folder(&self, key: &str) -> PathBuf {
@@ -267,7 +263,7 @@ fn remove_changed(folder: &Path, old: Option<&Plan>, new: &Plan) {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        self.shared.reserved_bytes().remove(&self.events.id);
+        self.shared.reserved_bytes.lock().remove(&self.events.id);
     }
 }
 

@@ -8,12 +8,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
+use transom_files::file_name;
 
 use crate::HubError;
 use crate::digest::{Digest, Hasher};
@@ -127,25 +129,25 @@ impl PartFile {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.state().written.len()
+        self.state.lock().written.len()
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.state().written.is_complete(self.file.size_bytes)
+        self.state.lock().written.is_complete(self.file.size_bytes)
     }
 
     pub(crate) fn missing(&self, piece_bytes: u64) -> Vec<std::ops::Range<u64>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.written.missing(self.file.size_bytes, piece_bytes)
     }
 
     pub(crate) fn etag(&self) -> Option<String> {
-        self.state().etag.clone()
+        self.state.lock().etag.clone()
     }
 
     /// Compares the blob store's ETag with that of earlier responses. Returns false if it differs.
     pub(crate) fn check_etag(&self, etag: Option<String>) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.ignores_etag {
             return true;
         }
@@ -161,7 +163,7 @@ impl PartFile {
 
     /// Ignores the store's ETags from now on; only the checksum decides.
     pub(crate) fn ignore_etag(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.etag = None;
         state.ignores_etag = true;
     }
@@ -170,7 +172,7 @@ impl PartFile {
     /// bytes.
     pub(crate) async fn write(&self, offset: u64, bytes: Vec<u8>) -> Result<u64, WriteError> {
         let end = offset + bytes.len() as u64;
-        let gaps = self.state().written.missing_in(offset..end);
+        let gaps = self.state.lock().written.missing_in(offset..end);
         if gaps.is_empty() {
             return Ok(0);
         }
@@ -191,7 +193,7 @@ impl PartFile {
         let gaps = blocking(write).await.map_err(|error| self.error(&error))?;
         let n_new: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
         let is_due = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             for gap in gaps {
                 state.written.add(gap);
             }
@@ -208,7 +210,7 @@ impl PartFile {
     /// Syncs the written bytes and records them in the journal.
     pub(crate) async fn save(&self) -> Result<(), WriteError> {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.unsynced_bytes = 0;
             state.synced_at = Instant::now();
         }
@@ -222,9 +224,9 @@ impl PartFile {
         let (state, saving) = (Arc::clone(&self.state), Arc::clone(&self.saving));
         let save = move || {
             let _lock = lock;
-            let _turn = lock_ignoring_poison(&saving);
+            let _turn = saving.lock();
             let journal = {
-                let state = lock_ignoring_poison(&state);
+                let state = state.lock();
                 Journal {
                     part,
                     file,
@@ -246,7 +248,7 @@ impl PartFile {
     ) -> Result<Digest, WriteError> {
         loop {
             let (from, to, hasher) = {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if state.hasher.is_none() {
                     state.hashed_bytes = 0;
                     state.hasher = Some(self.file.digest.hasher(self.file.size_bytes));
@@ -274,7 +276,7 @@ impl PartFile {
             };
             let hasher = blocking(read).await.map_err(|error| self.error(&error))?;
             {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.hasher = Some(hasher);
                 state.hashed_bytes = to;
             }
@@ -302,14 +304,6 @@ impl PartFile {
     fn error(&self, error: &io::Error) -> WriteError {
         write_error(&self.path, error)
     }
-
-    fn state(&self) -> MutexGuard<'_, PartState> {
-        lock_ignoring_poison(&self.state)
-    }
-}
-
-fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn write_error(path: &Path, error: &io::Error) -> WriteError {
@@ -339,12 +333,6 @@ fn stem(name: &str) -> String {
 
 fn journal_path(folder: &Path, stem: &str) -> PathBuf {
     folder.join(format!("{stem}.journal"))
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }
 
 /// Creates a part file with an unused name, of full length and without content.

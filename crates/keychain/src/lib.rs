@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 /// The name of the app in the keychain.
@@ -119,25 +119,19 @@ impl fmt::Debug for MemorySecrets {
     }
 }
 
-impl MemorySecrets {
-    fn with<T>(&self, run: impl FnOnce(&mut HashMap<String, Secret>) -> T) -> T {
-        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl Secrets for MemorySecrets {
     fn get(&self, account: &str) -> Result<Option<Secret>, SecretsError> {
-        Ok(self.with(|secrets| secrets.get(account).cloned()))
+        Ok(self.0.lock().get(account).cloned())
     }
 
     fn set(&self, account: &str, secret: &str) -> Result<(), SecretsError> {
         let secret = Secret::from(secret.to_owned());
-        self.with(|secrets| secrets.insert(account.to_owned(), secret));
+        self.0.lock().insert(account.to_owned(), secret);
         Ok(())
     }
 
     fn delete(&self, account: &str) -> Result<(), SecretsError> {
-        self.with(|secrets| secrets.remove(account));
+        self.0.lock().remove(account);
         Ok(())
     }
 }

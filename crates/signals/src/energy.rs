@@ -9,7 +9,9 @@ use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Where Linux lists the counters.
 const POWERCAP: &str = "/sys/class/powercap";
@@ -41,7 +43,7 @@ impl EnergyMeter {
     pub fn joules(&mut self) -> f64 {
         match &mut self.0 {
             Source::Counters(counters) => counters.iter_mut().map(Counter::joules).sum(),
-            Source::Tool(_, log) => log.lock().unwrap_or_else(PoisonError::into_inner).joules,
+            Source::Tool(_, log) => log.lock().joules,
         }
     }
 
@@ -95,7 +97,7 @@ impl EnergyMeter {
         let writer = log.clone();
         std::thread::spawn(move || {
             for line in lines.into_iter().flatten().map_while(Result::ok) {
-                let mut log = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut log = writer.lock();
                 log.read(&line);
             }
         });

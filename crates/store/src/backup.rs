@@ -29,7 +29,7 @@ impl Store {
         let Some(path) = &self.inner.path else {
             return Ok(None);
         };
-        let _turn = self.inner.backups();
+        let _turn = self.inner.backups.lock();
         let is_recent = |at: Timestamp| (0..DAY_MS).contains(&(now.0 - at.0));
         let mut dates = all(path).into_iter().filter_map(|backup| made_at(&backup));
         if dates.any(is_recent) {

@@ -4,6 +4,7 @@
 //! the old one. The conversation stores the leaf of the path that is shown.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 /// The id of a conversation. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,10 +87,13 @@ pub struct Snippet {
     pub pieces: Vec<(String, bool)>,
 }
 
-/// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The author of a message. The names are those in the database too.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "Speaker"))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum MessageRole {
     /// The user.
     User,
@@ -97,28 +101,11 @@ pub enum MessageRole {
     Assistant,
 }
 
-impl MessageRole {
-    /// Returns the name in the database.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
-    }
-
-    /// Returns the role with this name in the database. The schema allows no other name.
-    pub(crate) fn from_name(name: &str) -> Self {
-        match name {
-            "user" => Self::User,
-            _ => Self::Assistant,
-        }
-    }
-}
-
-/// How a message ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How a message ended. The names are those in the database too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "ending", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Ending {
     /// The message is still being written. If the program ends first, the next start changes this
     /// to [`Ending::Interrupted`].
@@ -129,6 +116,7 @@ pub enum Ending {
     Length,
     /// The user canceled it. The name is that of released versions, in the database and in exports.
     #[serde(rename = "cancelled")]
+    #[strum(serialize = "cancelled")]
     Canceled,
     /// Stopped early because the computer was short of memory.
     Shed,
@@ -142,31 +130,13 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Returns the name in the database.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Writing => "writing",
-            Self::Stop => "stop",
-            Self::Length => "length",
-            Self::Canceled => "cancelled",
-            Self::Shed => "shed",
-            Self::Failed { .. } => "failed",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
     /// Returns the ending with this name in the database. The schema allows no other name.
     pub(crate) fn from_name(name: &str, failure: Option<String>) -> Self {
-        match name {
-            "writing" => Self::Writing,
-            "stop" => Self::Stop,
-            "length" => Self::Length,
-            "cancelled" => Self::Canceled,
-            "shed" => Self::Shed,
-            "failed" => Self::Failed {
+        match name.parse().unwrap_or(Self::Interrupted) {
+            Self::Failed { .. } => Self::Failed {
                 failure: failure.unwrap_or_default(),
             },
-            _ => Self::Interrupted,
+            ending => ending,
         }
     }
 

@@ -5,11 +5,12 @@
 //! The backups come first: if the program is killed in between, the user still sees the chat and can
 //! delete it again.
 
+use parking_lot::Mutex;
 use rusqlite::Transaction;
 
 use crate::conversation::ConversationId;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{Flush, Store, lock, query_one, text};
+use crate::store::{Flush, Store, query_one, text};
 use crate::{backup, conversations, recovery};
 
 impl Store {
@@ -33,7 +34,7 @@ impl Store {
         work: impl FnOnce(&Transaction<'_>) -> Result<String, StoreError>,
     ) -> Result<(), StoreError> {
         // A backup that is being made now would still contain them.
-        let _backups = self.inner.backups();
+        let _backups = self.inner.backups.lock();
         self.write(Flush::Now, |tx| {
             let key = work(tx)?;
             if let Some(path) = &self.inner.path {
@@ -46,7 +47,7 @@ impl Store {
 
     /// Deletes all conversations and all damaged files that were set aside. Settings stay.
     pub fn clear_history(&self) -> Result<(), StoreError> {
-        let _backups = self.inner.backups();
+        let _backups = self.inner.backups.lock();
         if let Some(path) = &self.inner.path {
             backup::remove_all(path);
         }
@@ -70,9 +71,9 @@ impl Store {
         if is_everything {
             recovery::remove_set_aside(path);
         }
-        let writer = lock(&self.inner.writer);
+        let writer = self.inner.writer.lock();
         // A reader in a transaction would prevent truncating the log.
-        let _reader = self.inner.reader.as_ref().map(lock);
+        let _reader = self.inner.reader.as_ref().map(Mutex::lock);
         // Deleted bytes are overwritten already; this frees the space.
         if is_everything && let Err(error) = writer.connection.execute_batch("VACUUM") {
             tracing::warn!(%error, "cannot shrink the database file");

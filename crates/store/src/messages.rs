@@ -12,7 +12,7 @@ use crate::conversation::{
 };
 use crate::error::StoreError;
 use crate::search_index::{self, Change};
-use crate::store::{Flush, Store, execute, optional_text, query_one, text};
+use crate::store::{Flush, Store, execute, optional_text, query_one, role, text};
 use crate::{conversations, tree};
 
 impl Store {
@@ -156,8 +156,8 @@ pub(crate) fn insert(
         message.conversation.0,
         message.parent.map(|parent| parent.0),
         depth,
-        message.role.name(),
-        message.ending.name(),
+        <&str>::from(message.role),
+        <&str>::from(&message.ending),
         if is_writing { 0 } else { chars_column(n_chars) },
         message.created_at.0,
         message.model.as_deref(),
@@ -238,7 +238,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
         id: MessageId(row.get(0)?),
         conversation: ConversationId(row.get(1)?),
         parent: row.get::<_, Option<i64>>(2)?.map(MessageId),
-        role: MessageRole::from_name(&text(row, 3)?),
+        role: role(row, 3)?,
         reasoning: text(row, 4)?,
         text: text(row, 5)?,
         attachment: text(row, 6)?,
@@ -287,7 +287,7 @@ fn finish(
     execute(tx, sql, values)?;
     execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
-    execute(tx, sql, (id.0, ending.name()))?;
+    execute(tx, sql, (id.0, <&str>::from(ending)))?;
     search_index::change_message(tx, Change::Add, id, &message.text, &message.attachment)
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::backup;
 use crate::conversation::Timestamp;
@@ -24,9 +25,10 @@ pub struct Opened {
 }
 
 /// Something that happened when the store was opened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, IntoStaticStr)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "notice", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Notice {
     /// The file was damaged. It was set aside unchanged, and its conversations were recovered from
     /// it or from the newest backup.
@@ -64,12 +66,7 @@ pub enum Notice {
 impl Notice {
     /// Returns the code of the notice, as in its JSON.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::Recovered { .. } => "recovered",
-            Self::BackedUp { .. } => "backed_up",
-            Self::Interrupted { .. } => "interrupted",
-            Self::SettingIgnored { .. } => "setting_ignored",
-        }
+        self.into()
     }
 }
 

@@ -6,15 +6,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use crate::conversation::{FIRST_TEMPORARY_ID, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::{Notice, Opened};
 use crate::private_files::{make_private_file, make_private_folder};
-use crate::store::{Flush, Inner, Store, Writer, connect, execute, lock, prepare};
+use crate::store::{Flush, Inner, Store, Writer, connect, execute, prepare};
 use crate::{backup, check, messages, recovery, schema, search_index, settings};
 
 /// The name of the database file in the data folder.
@@ -76,7 +77,7 @@ fn open(folder: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, St
     let folder =
         found.map_err(|source| StoreError::file(StoreErrorKind::Folder, folder, source))?;
     let path = folder.join(FILE);
-    let mut open = lock(&OPEN);
+    let mut open = OPEN.lock();
     open.retain(|(_, inner)| inner.strong_count() > 0);
     let shared = open.iter().find(|(other, _)| *other == path);
     if let Some(inner) = shared.and_then(|(_, inner)| inner.upgrade()) {

@@ -6,13 +6,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
 
+use crate::conversation::MessageRole;
 use crate::error::{StoreError, StoreErrorKind};
 
 /// Conversations and settings. Clones share the connections. Calls block.
@@ -34,13 +36,6 @@ pub(crate) struct Inner {
     /// Locked while backups are made or changed, so that no backup contains text that was just
     /// deleted.
     pub(crate) backups: Mutex<()>,
-}
-
-impl Inner {
-    /// Waits until no other call makes or changes backups.
-    pub(crate) fn backups(&self) -> MutexGuard<'_, ()> {
-        lock(&self.backups)
-    }
 }
 
 /// Another process locks the file for so long only if it hangs.
@@ -75,7 +70,7 @@ impl Store {
         flush: Flush,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut writer = lock(&self.inner.writer);
+        let mut writer = self.inner.writer.lock();
         self.with_path(writer.write(flush, work))
     }
 
@@ -88,11 +83,11 @@ impl Store {
         let mut reader;
         let connection = match &self.inner.reader {
             Some(mutex) => {
-                reader = lock(mutex);
+                reader = mutex.lock();
                 &mut *reader
             }
             None => {
-                writer = lock(&self.inner.writer);
+                writer = self.inner.writer.lock();
                 &mut writer.connection
             }
         };
@@ -246,16 +241,15 @@ pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Opt
     })
 }
 
+/// Returns the role in a column. The schema allows no other name.
+pub(crate) fn role(row: &Row<'_>, index: usize) -> rusqlite::Result<MessageRole> {
+    Ok(text(row, index)?.parse().unwrap_or(MessageRole::Assistant))
+}
+
 /// Reads a count column. A damaged value becomes the nearest valid one.
 pub(crate) fn count(row: &Row<'_>, index: usize) -> rusqlite::Result<u32> {
     let count: i64 = row.get(index)?;
     Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
-}
-
-/// Locks a mutex. A thread that panicked with the lock left no open transaction, because dropping
-/// one rolls it back.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Store {

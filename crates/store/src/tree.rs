@@ -6,9 +6,9 @@
 
 use rusqlite::{Params, Transaction};
 
-use crate::conversation::{ConversationId, MessageHead, MessageId, MessageRole};
+use crate::conversation::{ConversationId, MessageHead, MessageId};
 use crate::error::StoreError;
-use crate::store::{Flush, Store, count, execute, query_all, query_one, text};
+use crate::store::{Flush, Store, count, execute, query_all, query_one, role};
 
 /// Walks from a message up to the first one.
 pub(crate) const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
@@ -45,7 +45,7 @@ impl Store {
             query_all(tx, &sql, [leaf.0], |row| {
                 Ok(MessageHead {
                     id: MessageId(row.get(0)?),
-                    role: MessageRole::from_name(&text(row, 1)?),
+                    role: role(row, 1)?,
                     n_chars: count(row, 2)?,
                 })
             })

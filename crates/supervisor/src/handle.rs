@@ -6,8 +6,9 @@
 //! Rule: no call waits for a model. Results arrive through a [`Response`] or a status.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use transom_engine::ConversationId;
 
@@ -72,7 +73,7 @@ impl Handle {
     /// Submits a request. Never waits: if the supervisor is gone, the response ends with
     /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`].
     pub fn submit(&self, request: ModelRequest) -> Response {
-        let mut next_id = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next_id = self.next_id.lock();
         let id = *next_id;
         next_id.0 += 1;
         self.submit_as(id, request, None)
@@ -131,17 +132,11 @@ impl Handle {
         let _ = self.messages.send(HandleMessage::SetPaused(is_paused));
     }
 
-    /// Deletes all conversations that the supervisor keeps: the saved KV caches and those of loaded
-    /// models (if a model is generating, after its response). Models stay loaded. Returns at once.
-    pub fn forget_conversations(&self) {
-        let _ = self.messages.send(HandleMessage::ForgetConversations(None));
-    }
-
-    /// Deletes what the supervisor keeps of one conversation, like [`Handle::forget_conversations`].
-    /// The KV caches of loaded models are cleared for all conversations.
-    pub fn forget_conversation(&self, id: ConversationId) {
-        let message = HandleMessage::ForgetConversations(Some(id));
-        let _ = self.messages.send(message);
+    /// Deletes what the supervisor keeps of this conversation, or of all (`None`): the saved KV
+    /// caches, and those of loaded models (if a model is generating, after its response), which are
+    /// cleared for all conversations. Models stay loaded. Returns at once.
+    pub fn forget_conversations(&self, id: Option<ConversationId>) {
+        let _ = self.messages.send(HandleMessage::ForgetConversations(id));
     }
 
     /// Returns a receiver of the supervisor's status and its changes. Closed when the supervisor is

@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use transom_engine::{FinishReason, LoadProgress, ModelInfo, Stats, TokenEvent};
@@ -155,7 +156,7 @@ impl Response {
         while !self.is_over {
             // `notify_one` stores a permit, so an event written between the check and the wait is
             // not missed.
-            let next = self.stream.state().unread.pop_front();
+            let next = self.stream.state.lock().unread.pop_front();
             if let Some(event) = next {
                 self.is_over = matches!(event, ResponseEvent::Ended { .. });
                 return Some(event);
@@ -174,7 +175,7 @@ impl Response {
 
 impl Drop for Response {
     fn drop(&mut self) {
-        let mut state = self.stream.state();
+        let mut state = self.stream.state.lock();
         state.is_abandoned = true;
         state.unread = VecDeque::new();
         let has_ended = state.has_ended;
@@ -205,7 +206,7 @@ impl ResponseWriter {
 
     /// Sends `event` to the reader. Events after [`ResponseEvent::Ended`] are dropped.
     pub(crate) fn write(&self, event: ResponseEvent) {
-        self.stream.state().push(event);
+        self.stream.state.lock().push(event);
         self.stream.changed.notify_one();
     }
 
@@ -237,12 +238,6 @@ impl Drop for ResponseWriter {
         let outcome = Outcome::Failed { error };
         // `push` drops this if the end was already written, which is the normal case.
         self.write(ResponseEvent::Ended { outcome });
-    }
-}
-
-impl Stream {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,20 +19,13 @@ impl Forgotten {
     pub(super) fn forget(&self, id: Option<ConversationId>, handle: impl FnOnce() -> Handle) {
         // First, so that a reconnect in between repeats it.
         lock(&self.0).push(id);
-        send(&handle(), id);
+        handle().forget_conversations(id);
     }
 
     /// Repeats the deletions for the supervisor that follows. Call this when its handle is in use.
     pub(super) fn repeat(&self, handle: &Handle) {
         for id in std::mem::take(&mut *lock(&self.0)) {
-            send(handle, id);
+            handle.forget_conversations(id);
         }
-    }
-}
-
-fn send(handle: &Handle, id: Option<ConversationId>) {
-    match id {
-        Some(id) => handle.forget_conversation(id),
-        None => handle.forget_conversations(),
     }
 }

@@ -61,7 +61,7 @@ impl Shared {
     /// Returns the smallest loaded model that can write summaries and titles, among those that responses
     /// were asked of, and its recommended sampling. A request takes it as it is loaded.
     pub(super) fn small_model(&self, status: &Status) -> Option<(ModelSpec, SamplingParams)> {
-        let known = self.known_models();
+        let known = self.known_models.lock();
         let loaded = status.models.iter().filter(|model| {
             let is_loaded = matches!(
                 model.phase,

@@ -57,7 +57,7 @@ impl Turns {
     /// Locks the conversation of a response whose end is on disk.
     fn lock_ended(&self, answer: &Message) -> Result<ConversationLock, Failure> {
         let lock = self.lock(answer.conversation)?;
-        if self.shared.active().entries.contains_key(&answer.id) {
+        if self.shared.active.lock().entries.contains_key(&answer.id) {
             return Err(Failure::Busy);
         }
         Ok(lock)

@@ -99,7 +99,7 @@ async fn find_source(turns: &Turns, id: MessageId) -> Source {
             return Source::Finished(VecDeque::new());
         };
         let (live, is_starting) = {
-            let active = turns.shared.active();
+            let active = turns.shared.active.lock();
             let entry = active.entries.get(&id);
             let is_locked = active.locked.contains(&message.conversation);
             (entry.map(|entry| entry.live.clone()), is_locked)

@@ -3,8 +3,7 @@
 //! The text is rendered once for all followers, and only while there are any. A follower is a
 //! cursor with the versions that it has seen, so a slow one takes no memory.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use transom_engine::Section;
 use transom_store::Message;
@@ -59,7 +58,7 @@ impl LiveAnswer {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, AnswerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Subscribes to changes. While a receiver exists, the text is rendered as it grows.

@@ -5,8 +5,9 @@
 //! a lookup always finds it here or on disk. No lock is held across an await.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use transom_store::{ConversationId, Message, MessageId, Store, Timestamp};
 use transom_supervisor::{Handle, ModelSpec};
@@ -70,7 +71,7 @@ pub(super) async fn run_answer(
     }
     // Without the error, whose text may contain a prompt. The panic hook has logged where it was.
     tracing::error!("the task of a response panicked");
-    shared.active().entries.remove(&entry.id);
+    shared.active.lock().entries.remove(&entry.id);
     let reason = "the response failed because of an error in Transom; try again".to_owned();
     let failure = Failure::Other { reason };
     entry.live.abort(EndingView::Failed { failure });
@@ -98,7 +99,7 @@ async fn write_answer(
     }
     let ending = match ending {
         // The program is quitting; the user did not cancel this response.
-        EndingView::Canceled if shared.active().is_closing => EndingView::Interrupted,
+        EndingView::Canceled if shared.active.lock().is_closing => EndingView::Interrupted,
         ending => ending,
     };
     let is_saved = task.end(&ending, stats).await;
@@ -113,50 +114,25 @@ async fn write_answer(
     if !is_saved {
         task.retry_finish(&ending, stats).await;
     }
-    shared.active().entries.remove(&entry.id);
+    shared.active.lock().entries.remove(&entry.id);
     shared.active_changed.send_replace(());
 }
 
 impl Shared {
-    pub(super) fn active(&self) -> MutexGuard<'_, ActiveTurns> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn summaries(&self) -> MutexGuard<'_, BTreeMap<MessageId, SummaryEntry>> {
-        let summaries = self.summaries.lock();
-        summaries.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn titles(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Arc<Notify>>> {
-        self.titles.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn known_models(&self) -> MutexGuard<'_, BTreeMap<String, ModelSpec>> {
-        let known = self.known_models.lock();
-        known.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn chosen_routes(&self) -> MutexGuard<'_, BTreeMap<MessageId, Route>> {
-        let chosen = self.chosen_routes.lock();
-        chosen.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns a message for display. A running response comes from its live state, which is ahead
     /// of the disk.
     pub(super) fn view(&self, message: Message) -> MessageView {
-        let entry = self.active().entries.get(&message.id).cloned();
+        let entry = self.active.lock().entries.get(&message.id).cloned();
         if let Some(entry) = entry {
             return MessageView {
                 siblings: message.siblings,
                 ..entry.live.message()
             };
         }
-        let cache = &self.render_cache;
-        let cache = || cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = cache().get(&message);
+        let cached = self.render_cache.lock().get(&message);
         let rendered = cached.unwrap_or_else(|| {
             let rendered = Arc::new(Rendered::new(&message));
-            cache().put(&message, &rendered);
+            self.render_cache.lock().put(&message, &rendered);
             rendered
         });
         view(message, &rendered)
@@ -177,7 +153,7 @@ impl Shared {
     /// Fills in text of responses in `path` that could not be saved yet.
     pub(super) fn add_unsaved_text(&self, path: &mut [Message]) {
         for message in path {
-            let entry = self.active().entries.get(&message.id).cloned();
+            let entry = self.active.lock().entries.get(&message.id).cloned();
             if let Some(entry) = entry {
                 let state = entry.live.state();
                 let (reasoning, text) = state.sources();
@@ -190,7 +166,7 @@ impl Shared {
 
 impl Drop for ConversationLock {
     fn drop(&mut self) {
-        self.shared.active().locked.remove(&self.conversation);
+        self.shared.active.lock().locked.remove(&self.conversation);
         self.shared.active_changed.send_replace(());
     }
 }

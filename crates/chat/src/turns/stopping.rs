@@ -18,7 +18,7 @@ impl Turns {
     /// Stops a response after its running step, whether it is queued, loading or being written. The
     /// text so far stays. Has no effect on a finished response.
     pub fn stop(&self, answer: MessageId) {
-        if let Some(entry) = self.shared.active().entries.get(&answer) {
+        if let Some(entry) = self.shared.active.lock().entries.get(&answer) {
             entry.stop.notify_one();
         }
     }
@@ -26,7 +26,7 @@ impl Turns {
     /// Stops every response and starts no more, for a program that quits. Returns when all text is
     /// on disk or the disk refused it. Call this before the supervisor quits.
     pub async fn close(&self) {
-        self.shared.active().is_closing = true;
+        self.shared.active.lock().is_closing = true;
         self.stop_summaries(None);
         self.stop_until(|_| true, |active| active.locked.is_empty())
             .await;
@@ -55,7 +55,7 @@ impl Turns {
         loop {
             changes.mark_unchanged();
             {
-                let active = self.shared.active();
+                let active = self.shared.active.lock();
                 if is_over(&active) {
                     return;
                 }

@@ -78,7 +78,7 @@ impl Turns {
     pub async fn summaries(&self, id: ConversationId) -> Result<Vec<SummaryView>, Failure> {
         // These first: one that is complete afterwards is in the store.
         let unfinished: Vec<_> = {
-            let summaries = self.shared.summaries();
+            let summaries = self.shared.summaries.lock();
             let of_conversation = summaries.iter().filter(|(_, it)| it.conversation == id);
             of_conversation
                 .map(|(last, entry)| (*last, entry.state.clone()))
@@ -109,14 +109,14 @@ impl Turns {
     /// summaries that failed. Call this before messages of the conversation are changed, and [`Turns::end`]
     /// before they are deleted.
     pub fn stop_summaries(&self, conversation: Option<ConversationId>) {
-        self.shared.titles().retain(|id, stop| {
+        self.shared.titles.lock().retain(|id, stop| {
             let is_kept = conversation.is_some_and(|changed| changed != *id);
             if !is_kept {
                 stop.notify_one();
             }
             is_kept
         });
-        self.shared.summaries().retain(|_, entry| {
+        self.shared.summaries.lock().retain(|_, entry| {
             let is_kept = conversation.is_some_and(|id| id != entry.conversation);
             if !is_kept && let SummaryState::Writing(stop) = &entry.state {
                 stop.notify_one();
@@ -150,7 +150,7 @@ pub(super) fn summarize_dropped(
     }
     path.truncate(stats.map_or(0, |stats| stats.dropped_messages as usize));
     let is_missing =
-        |last: &Message| last.summary.is_none() && !shared.summaries().contains_key(&last.id);
+        |last: &Message| last.summary.is_none() && !shared.summaries.lock().contains_key(&last.id);
     if path.last().is_some_and(is_missing) {
         start(shared, path, options, WhenBlocked::Refuse);
     }
@@ -168,8 +168,8 @@ fn start(
     };
     let stop = Arc::new(Notify::new());
     {
-        let is_closing = shared.active().is_closing;
-        let mut summaries = shared.summaries();
+        let is_closing = shared.active.lock().is_closing;
+        let mut summaries = shared.summaries.lock();
         let entry = summaries.get(&last).map(|entry| &entry.state);
         if is_closing || matches!(entry, Some(SummaryState::Writing(_))) {
             return;
@@ -314,7 +314,7 @@ impl SummaryTask {
     }
 
     fn store(&self, written: Result<Option<String>, Failure>) {
-        let mut summaries = self.shared.summaries();
+        let mut summaries = self.shared.summaries.lock();
         let Some(entry) = summaries.get_mut(&self.last) else {
             return;
         };
@@ -358,7 +358,7 @@ impl SummaryTask {
 
     /// Returns true until the summary is stopped.
     fn is_wanted(&self) -> bool {
-        let summaries = self.shared.summaries();
+        let summaries = self.shared.summaries.lock();
         let entry = summaries.get(&self.last);
         entry.is_some_and(|entry| self.is_of(entry))
     }

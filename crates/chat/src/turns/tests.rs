@@ -10,6 +10,7 @@ mod saving;
 mod summaries;
 mod titles;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub(super) fn write_title(shared: &Arc<Shared>, path: &[Message]) {
         return;
     };
     let derived = title(&first.text, &first.attachment);
-    if path.len() >= MAX_MESSAGES || derived.is_empty() || shared.active().is_closing {
+    if path.len() >= MAX_MESSAGES || derived.is_empty() || shared.active.lock().is_closing {
         return;
     }
     let task = TitleTask {
@@ -54,7 +54,7 @@ pub(super) fn write_title(shared: &Arc<Shared>, path: &[Message]) {
         request: title_request(first, &sampling),
         stop: Arc::new(Notify::new()),
     };
-    let mut titles = shared.titles();
+    let mut titles = shared.titles.lock();
     if titles.contains_key(&task.conversation) {
         return;
     }
@@ -64,7 +64,7 @@ pub(super) fn write_title(shared: &Arc<Shared>, path: &[Message]) {
         if let Some(title) = task.write(&handle, model).await {
             task.store(title).await;
         }
-        let mut titles = task.shared.titles();
+        let mut titles = task.shared.titles.lock();
         // Another one may have begun after this one was stopped.
         let is_own = |stop: &Arc<Notify>| Arc::ptr_eq(stop, &task.stop);
         if titles.get(&task.conversation).is_some_and(is_own) {

@@ -21,7 +21,7 @@ use crate::child::Shared;
 use crate::child::inbox::{Next, Task};
 use crate::child::turns::Turns;
 use crate::saved_state::{SavedConversations, SavedFolder};
-use crate::wire::{JobSummary, LoadFootprint, Report, UnloadFootprint};
+use crate::wire::{Command, JobSummary, LoadFootprint, Report, UnloadFootprint};
 
 /// Time after a load until the footprint is that of the idle process.
 const FOOTPRINT_DELAY: Duration = Duration::from_secs(5);
@@ -81,44 +81,47 @@ impl<'a> EngineThread<'a> {
     fn run_task(&mut self, task: Task) {
         let shared = self.shared;
         shared.heartbeat.beat();
-        let report = match task {
-            Task::Measure(source, limits) => Report::Measured {
+        let Task { command, control } = task;
+        let report = match command {
+            Command::Measure { source, limits } => Report::Measured {
                 result: self.measure(&source, &limits),
             },
-            Task::Load(source, limits, saved, control) => {
-                self.load(&source, &limits, saved, &control)
-            }
-            Task::Generate(job, request, control) => {
+            Command::Load {
+                source,
+                limits,
+                saved,
+            } => self.load(&source, &limits, saved, &control),
+            Command::Generate { job, request } => {
                 if let Some(result) = self.generate(job, &request, &control) {
                     self.end_job(job, result);
                 }
                 return;
             }
-            Task::Embed(job, inputs, control) => {
+            Command::Embed { job, inputs } => {
                 let result = self.embed(job, &inputs, &control);
                 self.end_job(job, result);
                 return;
             }
-            Task::Count(job, prompt, control) => {
+            Command::Count { job, prompt } => {
                 shared.inbox.ended(job);
                 Report::JobEnded {
                     job,
                     result: self.count(&prompt, &control),
                 }
             }
-            Task::Tokenize(job, input, control) => {
+            Command::Tokenize { job, input } => {
                 shared.inbox.ended(job);
                 Report::JobEnded {
                     job,
                     result: self.tokenize(job, &input, &control),
                 }
             }
-            Task::Trim(trim) => {
+            Command::Trim { trim } => {
                 let report = self.trim(trim);
                 self.report_footprint();
                 report
             }
-            Task::Forget(conversation) => {
+            Command::Forget { conversation } => {
                 if let Some(saved) = &mut self.saved {
                     saved.forget(conversation);
                 }
@@ -126,11 +129,13 @@ impl<'a> EngineThread<'a> {
                 self.report_footprint();
                 report
             }
-            Task::Save(max_bytes, control) => {
+            Command::Save { max_bytes } => {
                 self.save(max_bytes, &|| control.is_stopped());
                 Report::SaveEnded
             }
-            Task::Unload(save) => self.unload(save),
+            Command::Unload { save } => self.unload(save),
+            // The reader has handled these.
+            Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => return,
         };
         self.report(report);
     }

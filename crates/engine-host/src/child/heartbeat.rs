@@ -1,7 +1,8 @@
 //! The heartbeat of the engine thread, for the watchdog of the parent.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 /// The time of the last heartbeat; `None` while the thread is idle.
 #[derive(Default)]
@@ -10,19 +11,17 @@ pub(super) struct Heartbeat(Mutex<Option<Instant>>);
 impl Heartbeat {
     /// Records that the engine thread took a task or made a report.
     pub(super) fn beat(&self) {
-        *self.last() = Some(Instant::now());
+        *self.0.lock() = Some(Instant::now());
     }
 
     pub(super) fn idle(&self) {
-        *self.last() = None;
+        *self.0.lock() = None;
     }
 
     /// Returns the seconds since the last heartbeat; 0 while the thread is idle.
     pub(super) fn silent_seconds(&self) -> f64 {
-        self.last().map_or(0.0, |last| last.elapsed().as_secs_f64())
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .lock()
+            .map_or(0.0, |last| last.elapsed().as_secs_f64())
     }
 }

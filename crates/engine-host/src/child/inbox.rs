@@ -5,46 +5,25 @@
 //! through their [`JobControl`]s.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use transom_engine::{
-    ConversationId, EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, TokenInput,
-    Trim,
-};
+use parking_lot::{Condvar, Mutex};
+use transom_engine::{FinishReason, JobControl};
 
-use crate::saved_state::SavedFolder;
-use crate::wire::{JobId, Request};
+use crate::wire::{Command, JobId};
 
-pub(super) enum Task {
-    Measure(ModelSource, Limits),
-    Load(ModelSource, Limits, Option<SavedFolder>, JobControl),
-    Generate(JobId, Box<Request>, JobControl),
-    Embed(JobId, Vec<EmbedInput>, JobControl),
-    Count(JobId, Box<Prompt>, JobControl),
-    Tokenize(JobId, Box<TokenInput>, JobControl),
-    Trim(Trim),
-    Forget(Option<ConversationId>),
-    Save(u64, JobControl),
-    Unload(Option<u64>),
+pub(super) struct Task {
+    pub(super) command: Command,
+    /// Stops the task, if it is one that can be stopped.
+    pub(super) control: JobControl,
 }
 
 impl Task {
-    /// Returns the control of the task, and its job id or `None` for a load or a save, as in
-    /// [`crate::wire::Command::Stop`].
-    fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
-        match self {
-            Self::Load(_, _, _, control) | Self::Save(_, control) => Some((None, control)),
-            Self::Generate(job, _, control)
-            | Self::Embed(job, _, control)
-            | Self::Count(job, _, control)
-            | Self::Tokenize(job, _, control) => Some((Some(*job), control)),
-            Self::Measure(..) | Self::Trim(_) | Self::Forget(_) | Self::Unload(_) => None,
+    pub(super) fn new(command: Command) -> Self {
+        Self {
+            command,
+            control: JobControl::new(),
         }
-    }
-
-    fn is_job(&self) -> bool {
-        matches!(self.control(), Some((Some(_), _)))
     }
 }
 
@@ -75,15 +54,15 @@ struct State {
 
 impl State {
     fn start(&mut self, task: Task) -> Next {
-        let control = task.control();
-        self.running
-            .extend(control.map(|(job, control)| (job, control.clone())));
+        let job = task.command.job();
+        self.running.push((job, task.control.clone()));
         Next::Task(task)
     }
 
     fn controls(&self) -> impl Iterator<Item = (Option<JobId>, &JobControl)> {
         let running = self.running.iter().map(|(job, control)| (*job, control));
-        running.chain(self.queued.iter().filter_map(Task::control))
+        let queued = self.queued.iter();
+        running.chain(queued.map(|task| (task.command.job(), &task.control)))
     }
 }
 
@@ -91,21 +70,15 @@ impl Inbox {
     /// Adds a task. An unload stops all tasks before it; a trim also reaches the running tasks at
     /// once.
     pub(super) fn push(&self, task: Task) {
-        let mut state = self.lock();
-        match &task {
-            Task::Unload(_) => stop_all(&state),
-            Task::Trim(_) | Task::Forget(_) => {
+        let mut state = self.state.lock();
+        match &task.command {
+            Command::Unload { .. } => stop_all(&state),
+            Command::Trim { .. } | Command::Forget { .. } => {
                 for (_, control) in &state.running {
                     control.request_trim();
                 }
             }
-            Task::Measure(..)
-            | Task::Load(..)
-            | Task::Generate(..)
-            | Task::Embed(..)
-            | Task::Count(..)
-            | Task::Tokenize(..)
-            | Task::Save(..) => {}
+            _ => {}
         }
         state.queued.push_back(task);
         self.changed.notify_one();
@@ -114,9 +87,9 @@ impl Inbox {
     /// Stops the load (`None`) or this job, running or queued. A save that a queued job waits for is
     /// given up.
     pub(super) fn stop(&self, job: Option<JobId>, reason: FinishReason) {
-        let state = self.lock();
-        let is_it = |task: &Task| task.control().is_some_and(|(id, _)| id == job);
-        let is_queued = state.queued.iter().any(is_it);
+        let state = self.state.lock();
+        let mut queued = state.queued.iter();
+        let is_queued = queued.any(|task| task.command.job() == job);
         let stops = |id: Option<JobId>| id == job || (is_queued && id.is_none());
         for (_, control) in state.controls().filter(|(id, _)| stops(*id)) {
             match reason {
@@ -130,7 +103,7 @@ impl Inbox {
 
     /// Stops the running tasks and drops all others, because the parent is gone.
     pub(super) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         stop_all(&state);
         state.queued.clear();
         state.is_closed = true;
@@ -139,7 +112,7 @@ impl Inbox {
 
     /// Calls `beat` if the engine polled the control of a running task since the last call.
     pub(super) fn beat_if_polled(&self, beat: impl FnOnce()) {
-        let state = self.lock();
+        let state = self.state.lock();
         let n_polled = state.running.iter().filter(|(_, it)| it.take_polled());
         if n_polled.count() > 0 {
             beat();
@@ -156,17 +129,20 @@ impl Inbox {
 
     /// Records that a job has ended.
     pub(super) fn ended(&self, job: JobId) {
-        self.lock().running.retain(|(id, _)| *id != Some(job));
+        self.state.lock().running.retain(|(id, _)| *id != Some(job));
     }
 
     /// Returns the next task. While jobs run, returns at once; otherwise waits, at most until `until`.
     /// A previous task that is no job must have ended. Calls `on_idle` if nothing runs and no task is
     /// queued.
     pub(super) fn take(&self, until: Option<Instant>, on_idle: impl FnOnce()) -> Next {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.running.retain(|(job, _)| job.is_some());
         if !state.running.is_empty() {
-            return match state.queued.pop_front_if(|task| task.is_job()) {
+            return match state
+                .queued
+                .pop_front_if(|task| task.command.job().is_some())
+            {
                 Some(task) => state.start(task),
                 None if state.is_closed => Next::Closed,
                 None => Next::Busy,
@@ -176,17 +152,13 @@ impl Inbox {
             on_idle();
         }
         let is_idle = |state: &mut State| state.queued.is_empty() && !state.is_closed;
-        let mut state = match until {
-            None => self
-                .changed
-                .wait_while(state, is_idle)
-                .unwrap_or_else(PoisonError::into_inner),
+        match until {
+            None => self.changed.wait_while(&mut state, is_idle),
             Some(until) => {
                 let time = until.saturating_duration_since(Instant::now());
-                let waited = self.changed.wait_timeout_while(state, time, is_idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                self.changed.wait_while_for(&mut state, is_idle, time);
             }
-        };
+        }
         let Some(task) = state.queued.pop_front() else {
             return match state.is_closed {
                 true => Next::Closed,
@@ -194,10 +166,6 @@ impl Inbox {
             };
         };
         state.start(task)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

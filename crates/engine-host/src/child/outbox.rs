@@ -6,8 +6,8 @@
 //! take turns, may pass each other.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
 
+use parking_lot::{Condvar, Mutex};
 use transom_engine::TokenEvent;
 
 use crate::wire::{JobId, Report};
@@ -33,7 +33,7 @@ struct State {
 impl Outbox {
     /// Adds a report. Returns at once.
     pub(super) fn push(&self, report: Report) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.is_abandoned {
             state.queue.push(report);
             self.changed.notify_one();
@@ -42,28 +42,22 @@ impl Outbox {
 
     /// Waits for the next report; `None` after the last one.
     pub(super) fn take(&self) -> Option<Report> {
-        let state = self.lock();
-        let mut state = self
-            .changed
-            .wait_while(state, |state| state.queue.is_empty() && !state.is_closed)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        let is_empty = |state: &mut State| state.queue.is_empty() && !state.is_closed;
+        self.changed.wait_while(&mut state, is_empty);
         state.queue.pop()
     }
 
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_one();
     }
 
     /// Drops all reports, now and from now on, because the parent is gone.
     pub(super) fn abandon(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_abandoned = true;
         state.queue = Queue::default();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

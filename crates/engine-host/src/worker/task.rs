@@ -265,19 +265,17 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
 
     /// Sends a command of the owner. A request that cannot be sent fails without ending the worker.
     fn send_command(&mut self, command: &Command) -> Result<(), WorkerEnd> {
-        let (job, checked) = match command {
+        let Some(job) = command.job() else {
+            let frame = frame::encode(command);
+            let frame = frame.map_err(|error| protocol_error(&error.to_string()))?;
+            self.protocol.sent(command);
+            self.unsent.extend(frame);
+            return Ok(());
+        };
+        let checked = match command {
             // Values that JSON cannot represent, such as NaN, are out of range too.
-            Command::Generate { job, request } => (*job, request.params.validate(usize::MAX)),
-            Command::Embed { job, .. }
-            | Command::Count { job, .. }
-            | Command::Tokenize { job, .. } => (*job, Ok(())),
-            _ => {
-                let frame = frame::encode(command);
-                let frame = frame.map_err(|error| protocol_error(&error.to_string()))?;
-                self.protocol.sent(command);
-                self.unsent.extend(frame);
-                return Ok(());
-            }
+            Command::Generate { request, .. } => request.params.validate(usize::MAX),
+            _ => Ok(()),
         };
         let too_long = |error| EngineError::backend("sending the prompt", error);
         match checked.and_then(|()| frame::encode(command).map_err(too_long)) {

@@ -120,7 +120,7 @@ impl PlanDownload<'_> {
         }
         let _turn = self.job.shared.disk_check.lock().await;
         let reserved_by_others: u64 = {
-            let reserved_bytes = self.job.shared.reserved_bytes();
+            let reserved_bytes = self.job.shared.reserved_bytes.lock();
             let others = reserved_bytes.iter();
             let others = others.filter(|(id, _)| **id != self.job.events.id);
             others.map(|(_, bytes)| bytes).sum()
@@ -159,7 +159,7 @@ impl PlanDownload<'_> {
     /// Reports the progress, and reserves disk space for the remaining bytes.
     fn report_and_reserve(&self, part_bytes: u64) {
         let rest = self.report_progress(part_bytes);
-        let mut reserved_bytes = self.job.shared.reserved_bytes();
+        let mut reserved_bytes = self.job.shared.reserved_bytes.lock();
         reserved_bytes.insert(self.job.events.id, rest);
     }
 

@@ -8,9 +8,10 @@
 pub(crate) mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use zbus::MatchRule;
 use zbus::blocking::connection::Builder;
 use zbus::blocking::{Connection, MessageIterator};
@@ -102,17 +103,14 @@ impl Bus {
     /// Waits until all services were looked up, but at most half a second, and returns them.
     pub(super) fn wait_for_sources(&self) -> BusSources {
         const TIMEOUT: Duration = Duration::from_millis(500);
+        let mut state = self.state();
         let is_pending = |state: &mut State| !state.is_complete;
-        let waited = self
-            .0
-            .1
-            .wait_timeout_while(self.state(), TIMEOUT, is_pending);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.0.1.wait_while_for(&mut state, is_pending, TIMEOUT);
         state.sources.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.lock()
     }
 
     /// Stores the connection so that it can be closed. Returns false if the bus was closed already.

@@ -325,7 +325,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     let limit = |pages: u32| {
-        let writer = lock(&store.inner.writer);
+        let writer = store.inner.writer.lock();
         let set = writer
             .connection
             .pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, u32>(0));

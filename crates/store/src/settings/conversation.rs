@@ -3,6 +3,7 @@
 use rusqlite::{Row, Transaction};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr};
 
 use super::fields;
 use crate::conversation::{ConversationId, Timestamp};
@@ -30,9 +31,12 @@ pub struct ConversationSettings {
 }
 
 /// What happens when a conversation outgrows its context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Overflow {
     /// The model no longer gets the oldest exchanges. They stay in the history.
     #[default]
@@ -156,24 +160,17 @@ pub(crate) fn write(
 
 fn read(row: &Row<'_>) -> rusqlite::Result<ConversationSettings> {
     let context_length: Option<i64> = row.get(3)?;
+    let overflow = optional_text(row, 5)?.and_then(|name| name.parse().ok());
     Ok(ConversationSettings {
         model: optional_text(row, 0)?,
         instructions: optional_text(row, 1)?,
         temperature: row.get(2)?,
         context_length: context_length.and_then(|tokens| u32::try_from(tokens).ok()),
         thinking: row.get(4)?,
-        overflow: match optional_text(row, 5)?.as_deref() {
-            Some("stop") => Overflow::Stop,
-            Some("summarize") => Overflow::Summarize,
-            _ => Overflow::DropOldest,
-        },
+        overflow: overflow.unwrap_or_default(),
     })
 }
 
 fn overflow_name(overflow: Overflow) -> Option<&'static str> {
-    match overflow {
-        Overflow::DropOldest => None,
-        Overflow::Stop => Some("stop"),
-        Overflow::Summarize => Some("summarize"),
-    }
+    (overflow != Overflow::default()).then(|| overflow.into())
 }

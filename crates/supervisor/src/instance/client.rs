@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -162,9 +163,7 @@ fn start(
 
 /// Requests and unloads without a result.
 #[derive(Default)]
-struct PendingCalls {
-    state: Mutex<PendingState>,
-}
+struct PendingCalls(Mutex<PendingState>);
 
 #[derive(Default)]
 struct PendingState {
@@ -176,17 +175,13 @@ struct PendingState {
 }
 
 impl PendingCalls {
-    fn state(&self) -> MutexGuard<'_, PendingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends all open calls, and all later ones.
     fn end(&self, reason: &str, shutdown_reason: &ShutdownReason) {
         let reason = reason.to_owned();
         let error = RequestError::InstanceGone { reason };
         // This is the only place that sets it, once per connection.
         let _ = shutdown_reason.set(error.clone());
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.gone = Some(error.clone());
         let responses = std::mem::take(&mut state.responses);
         let unloads = std::mem::take(&mut state.unloads);
@@ -202,7 +197,7 @@ impl PendingCalls {
     /// Registers a message and returns it in the form of the protocol. Returns `None` if there is
     /// nothing to send, as after the connection was lost.
     fn register(&self, message: HandleMessage) -> Option<ClientMessage> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         match (message, state.gone.clone()) {
             (HandleMessage::Submit(_, writer), Some(error)) => {
                 drop(state);
@@ -242,7 +237,7 @@ impl PendingCalls {
 
     /// Ends a request that is too long to be sent.
     fn refuse(&self, id: RequestId, bytes: usize) {
-        let writer = self.state().responses.remove(&id);
+        let writer = self.0.lock().responses.remove(&id);
         if let Some(writer) = writer {
             let source = EngineError::InvalidParameter {
                 name: "prompt".into(),
@@ -298,10 +293,10 @@ async fn receive_messages(
                 });
             }
             Ok(Some(ServerMessage::Response { id, event })) => {
-                response::respond(&mut pending.state().responses, id, event);
+                response::respond(&mut pending.0.lock().responses, id, event);
             }
             Ok(Some(ServerMessage::Unloaded { number, result })) => {
-                let reply = pending.state().unloads.remove(&number);
+                let reply = pending.0.lock().unloads.remove(&number);
                 if let Some(reply) = reply {
                     // The caller may be gone.
                     let _ = reply.send(result);

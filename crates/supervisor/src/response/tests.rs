@@ -148,7 +148,7 @@ async fn events_without_a_reader_are_dropped() {
     writer.write(text(Section::Answer, "Paris"));
     drop(response);
     writer.write(text(Section::Answer, "Paris"));
-    assert!(stream.state().unread.is_empty());
+    assert!(stream.state.lock().unread.is_empty());
 }
 
 /// An action of the writer or the reader.
@@ -190,12 +190,12 @@ proptest! {
                     written.push(event.clone());
                     writer.write(event);
                 }
-                Action::Read if !response.stream.state().unread.is_empty() => {
+                Action::Read if !response.stream.state.lock().unread.is_empty() => {
                     read.extend(runtime.block_on(response.next()));
                 }
                 Action::Read => {}
             }
-            let n_unread = response.stream.state().unread.len();
+            let n_unread = response.stream.state.lock().unread.len();
             prop_assert!(n_unread + read.len() <= written.len());
         }
         written.push(ended());

@@ -14,7 +14,7 @@ async fn text_is_saved_within_a_second_without_followers() {
         pass(Duration::from_secs(1)).await;
         let stored = setup.message(started.answer);
         assert_eq!(stored.ending, Ending::Writing);
-        let state = setup.turns.shared.active().entries[&started.answer]
+        let state = setup.turns.shared.active.lock().entries[&started.answer]
             .live
             .clone();
         let n_written = state.state().sources().1.len();

@@ -44,7 +44,7 @@ async fn full_conversation(setup: &TestSetup) -> (ConversationId, Vec<StartedTur
 async fn settled(setup: &TestSetup, id: ConversationId) -> Vec<SummaryView> {
     for _ in 0..10_000 {
         // A summary begins shortly after the readers of the response know its end.
-        let is_over = setup.turns.shared.active().entries.is_empty();
+        let is_over = setup.turns.shared.active.lock().entries.is_empty();
         let views = setup.turns.summaries(id).await.unwrap();
         if is_over && !views.iter().any(|view| view.is_writing) {
             return views;
@@ -273,7 +273,7 @@ async fn the_end_of_a_conversation_does_not_wait_for_a_full_disk() {
     let started = setup.ask("One?").await;
     finish(&setup, started.answer).await;
     let ended = timeout(2 * END_TIMEOUT, setup.turns.end(None)).await;
-    assert!(ended.is_ok() && !setup.turns.shared.active().entries.is_empty());
+    assert!(ended.is_ok() && !setup.turns.shared.active.lock().entries.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,6 +286,6 @@ async fn deleted_messages_are_not_sent_for_a_summary() {
     // Its task has not begun yet.
     setup.store.delete(started.conversation).unwrap();
     pass(Duration::from_secs(10)).await;
-    assert!(setup.turns.shared.summaries().is_empty());
+    assert!(setup.turns.shared.summaries.lock().is_empty());
     assert_eq!(n_requests(&setup), 1);
 }

@@ -20,8 +20,8 @@ fn script(text: &str, token_interval: Duration) -> WorkerScript {
 async fn settled(setup: &TestSetup, id: ConversationId) -> String {
     for _ in 0..10_000 {
         // A title begins shortly after the readers of the response know its end.
-        let is_over = setup.turns.shared.active().entries.is_empty();
-        if is_over && setup.turns.shared.titles().is_empty() {
+        let is_over = setup.turns.shared.active.lock().entries.is_empty();
+        if is_over && setup.turns.shared.titles.lock().is_empty() {
             return setup.store.conversation(id).unwrap().title;
         }
         pass(Duration::from_millis(10)).await;
@@ -85,7 +85,7 @@ async fn a_title_gives_way_to_a_message_and_is_written_later() {
     let id = first.conversation;
     finish(&setup, first.answer).await;
     pass(Duration::from_millis(1_500)).await;
-    assert!(!setup.turns.shared.titles().is_empty());
+    assert!(!setup.turns.shared.titles.lock().is_empty());
     let status = setup.supervisor.handle().status().borrow().clone();
     assert_eq!(status.running[0].class, Class::Background);
     let begin = Instant::now();

@@ -1,21 +1,30 @@
-use transom_engine::{GenerationParams, Prompt};
+use transom_engine::{GenerationParams, Prompt, Trim};
 
 use super::*;
+use crate::wire::Request;
+
+const TRIM: Command = Command::Trim {
+    trim: Trim::KeepConversation,
+};
+const UNLOAD: Command = Command::Unload { save: None };
 
 fn generate(job: u64) -> (Task, JobControl) {
-    let control = JobControl::new();
     let request = Request {
         prompt: Prompt::Text("hello".to_owned()),
         truncation: transom_engine::Truncation::Disabled,
         params: GenerationParams::default(),
     };
-    let task = Task::Generate(JobId(job), Box::new(request), control.clone());
+    let task = Task::new(Command::Generate {
+        job: JobId(job),
+        request: Box::new(request),
+    });
+    let control = task.control.clone();
     (task, control)
 }
 
-fn take(inbox: &Inbox) -> Option<Task> {
+fn take(inbox: &Inbox) -> Option<Command> {
     match inbox.take(None, || {}) {
-        Next::Task(task) => Some(task),
+        Next::Task(task) => Some(task.command),
         Next::Busy | Next::Idle | Next::Closed => None,
     }
 }
@@ -43,12 +52,13 @@ fn a_stop_of_a_queued_job_gives_up_the_save_before_it() {
     for is_running in [true, false] {
         let inbox = Inbox::default();
         let (first, first_control) = generate(1);
-        let save = JobControl::new();
+        let save_task = Task::new(Command::Save { max_bytes: 1 });
+        let save = save_task.control.clone();
         if !is_running {
             inbox.push(first);
             assert!(take(&inbox).is_some());
         }
-        inbox.push(Task::Save(1, save.clone()));
+        inbox.push(save_task);
         if is_running {
             assert!(take(&inbox).is_some());
         }
@@ -82,14 +92,11 @@ fn a_trim_reaches_the_running_job_at_once_and_is_also_queued() {
     let (job, control) = generate(1);
     inbox.push(job);
     assert!(take(&inbox).is_some());
-    inbox.push(Task::Trim(Trim::KeepConversation));
+    inbox.push(Task::new(TRIM));
     assert!(control.take_trim_request());
     assert!(take(&inbox).is_none());
     inbox.ended(JobId(1));
-    assert!(matches!(
-        take(&inbox),
-        Some(Task::Trim(Trim::KeepConversation))
-    ));
+    assert_eq!(take(&inbox), Some(TRIM));
 }
 
 #[test]
@@ -100,14 +107,14 @@ fn an_unload_stops_everything_before_it() {
     inbox.push(first);
     assert!(take(&inbox).is_some());
     inbox.push(second);
-    inbox.push(Task::Unload(None));
+    inbox.push(Task::new(UNLOAD));
     assert!(first_control.is_stopped() && second_control.is_stopped());
-    assert!(matches!(take(&inbox), Some(Task::Generate(..))));
+    assert!(matches!(take(&inbox), Some(Command::Generate { .. })));
     for job in [1, 2] {
         assert!(matches!(inbox.take(None, || {}), Next::Busy));
         inbox.ended(JobId(job));
     }
-    assert!(matches!(take(&inbox), Some(Task::Unload(None))));
+    assert_eq!(take(&inbox), Some(UNLOAD));
 }
 
 #[test]
@@ -117,11 +124,11 @@ fn jobs_start_beside_running_ones_and_other_tasks_wait_for_them() {
     let [first, second, third] = jobs.map(|(task, _)| task);
     inbox.push(first);
     inbox.push(second);
-    inbox.push(Task::Trim(Trim::KeepConversation));
+    inbox.push(Task::new(TRIM));
     inbox.push(third);
     assert_eq!(inbox.n_queued_responses(), 2);
     let is_job =
-        |task: Option<Task>, id| matches!(task, Some(Task::Generate(JobId(job), ..)) if job == id);
+        |command: Option<Command>, id| command.and_then(|command| command.job()) == Some(JobId(id));
     assert!(is_job(take(&inbox), 1) && is_job(take(&inbox), 2));
     assert_eq!(inbox.n_queued_responses(), 0);
     // Also if one of the jobs has ended, and also for the job after the trim.
@@ -129,7 +136,7 @@ fn jobs_start_beside_running_ones_and_other_tasks_wait_for_them() {
     inbox.ended(JobId(1));
     assert!(take(&inbox).is_none());
     inbox.ended(JobId(2));
-    assert!(matches!(take(&inbox), Some(Task::Trim(_))));
+    assert_eq!(take(&inbox), Some(TRIM));
     assert!(is_job(take(&inbox), 3));
 }
 
@@ -139,7 +146,7 @@ fn a_closed_inbox_stops_the_job_and_has_no_more_tasks() {
     let (first, control) = generate(1);
     inbox.push(first);
     assert!(take(&inbox).is_some());
-    inbox.push(Task::Unload(None));
+    inbox.push(Task::new(UNLOAD));
     inbox.close();
     assert!(control.is_stopped());
     assert!(take(&inbox).is_none());

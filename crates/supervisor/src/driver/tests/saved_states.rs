@@ -125,7 +125,7 @@ async fn forgetting_conversations_after_an_unload_leaves_no_file() {
     }
     advance_time(4 * MINUTE).await;
     assert_eq!(n_saved_files(data.path()), 2);
-    test.handle.forget_conversations();
+    test.handle.forget_conversations(None);
     changes_done(&test).await;
     assert_eq!(n_saved_files(data.path()), 0);
 }
@@ -134,7 +134,7 @@ async fn forgetting_conversations_after_an_unload_leaves_no_file() {
 async fn forgetting_conversations_before_an_unload_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    test.handle.forget_conversations();
+    test.handle.forget_conversations(None);
     advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
     // The next conversation is saved like any other.
@@ -149,7 +149,7 @@ async fn forgetting_conversations_during_a_response_leaves_no_file() {
     let (data, test) = with_folder();
     let mut response = test.handle.submit(generate_request("chat"));
     first_text(&mut response).await;
-    test.handle.forget_conversations();
+    test.handle.forget_conversations(None);
     finish(&mut response).await;
     advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
@@ -166,7 +166,7 @@ async fn forgetting_conversations_during_a_load_leaves_no_file() {
         crate::request::Work::Load,
     ));
     advance_time(Duration::from_millis(100)).await;
-    test.handle.forget_conversations();
+    test.handle.forget_conversations(None);
     finish(&mut load).await;
     advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
@@ -178,7 +178,7 @@ async fn forgetting_conversations_during_an_unload_leaves_no_file() {
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     advance_time(3 * MINUTE + Duration::from_millis(10)).await;
     assert_eq!(test.workers.n_alive(), 1, "it is unloading");
-    test.handle.forget_conversations();
+    test.handle.forget_conversations(None);
     advance_time(MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved_files(data.path())), (0, 0));
 }

@@ -176,12 +176,9 @@ impl Client {
                 ClientMessage::SetPaused { is_paused } => self.state.handle.set_paused(is_paused),
                 ClientMessage::SetTuning { tuning } => self.state.handle.set_tuning(tuning),
                 ClientMessage::Unknown => {}
-                ClientMessage::ForgetConversations { conversation: None } => {
-                    self.state.handle.forget_conversations();
+                ClientMessage::ForgetConversations { conversation } => {
+                    self.state.handle.forget_conversations(conversation);
                 }
-                ClientMessage::ForgetConversations {
-                    conversation: Some(id),
-                } => self.state.handle.forget_conversation(id),
             }
         }
         Ok(())

@@ -93,14 +93,14 @@ async fn a_client_can_delete_saved_conversations() {
     finish(&mut client.submit(generate_request("chat"))).await;
     unload_saving().await;
     assert_eq!(n_saved(), 3);
-    client.forget_conversations();
+    client.forget_conversations(None);
     in_time(client.unload(ModelSelector::Model("nobody".to_owned())))
         .await
         .unwrap();
     assert_eq!(n_saved(), 0);
 
     finish(&mut client.submit(generate_request("chat"))).await;
-    client.forget_conversations();
+    client.forget_conversations(None);
     unload_saving().await;
     assert_eq!(n_saved(), 0);
     in_time(owner.close()).await;
