@@ -17,7 +17,6 @@ use std::path::PathBuf;
 
 use tauri::{Manager, WebviewWindow, Wry};
 use tauri_plugin_dialog::{DialogExt, FileDialogBuilder, FilePath};
-use tokio::sync::oneshot;
 use transom_chat::Failure;
 use transom_store::StoreError;
 use transom_supervisor::RequestError;
@@ -50,20 +49,16 @@ impl From<RequestError> for CommandError {
     }
 }
 
-/// The callback of a file dialog.
-type Reply<T> = Box<dyn FnOnce(Option<T>) + Send>;
-
-/// Shows a file dialog, during which the calling window stays open. `None` if the user cancels.
+/// Shows a file dialog on a blocking thread, during which the calling window stays open. `None` if the
+/// user cancels.
 async fn show_dialog<T: Send + 'static>(
     page: &WebviewWindow,
-    show: impl FnOnce(FileDialogBuilder<Wry>, Reply<T>) + Send,
-) -> Option<T> {
+    show: impl FnOnce(FileDialogBuilder<Wry>) -> Option<T> + Send + 'static,
+) -> CommandResult<Option<T>> {
     let window = Window::from_label(page.label());
     let guard = window.map(|window| windows::keep_open(page.app_handle(), window));
-    let (reply, chosen) = oneshot::channel();
     let dialog = page.dialog().file().set_parent(page);
-    show(dialog, Box::new(move |chosen| drop(reply.send(chosen))));
-    let chosen = chosen.await.ok().flatten();
+    let chosen = blocking(move || Ok(show(dialog))).await;
     drop(guard);
     chosen
 }
@@ -71,18 +66,15 @@ async fn show_dialog<T: Send + 'static>(
 /// Asks the user for one path; `None` if the user cancels.
 async fn choose_path(
     page: &WebviewWindow,
-    show: impl FnOnce(FileDialogBuilder<Wry>, Reply<FilePath>) + Send,
+    show: impl FnOnce(FileDialogBuilder<Wry>) -> Option<FilePath> + Send + 'static,
 ) -> CommandResult<Option<PathBuf>> {
-    let path = show_dialog(page, show).await;
-    path.map(FilePath::into_path)
-        .transpose()
-        .map_err(CommandError::other)
+    let path = show_dialog(page, show).await?.map(FilePath::into_path);
+    path.transpose().map_err(CommandError::other)
 }
 
 /// Asks the user for files; none if the user cancels.
 async fn choose_files(page: &WebviewWindow) -> CommandResult<Vec<PathBuf>> {
-    let files: Option<Vec<FilePath>> =
-        show_dialog(page, |dialog, reply| dialog.pick_files(reply)).await;
+    let files = show_dialog(page, FileDialogBuilder::blocking_pick_files).await?;
     let paths = files.unwrap_or_default().into_iter();
     let paths = paths.map(FilePath::into_path).collect::<Result<_, _>>();
     paths.map_err(CommandError::other)
@@ -94,8 +86,9 @@ async fn save(
     name: &str,
     text: impl FnOnce() -> String + Send + 'static,
 ) -> CommandResult<Option<String>> {
-    let chosen = choose_path(page, |dialog, reply| {
-        dialog.set_file_name(name).save_file(reply);
+    let name = name.to_owned();
+    let chosen = choose_path(page, move |dialog| {
+        dialog.set_file_name(name).blocking_save_file()
     });
     let Some(path) = chosen.await? else {
         return Ok(None);

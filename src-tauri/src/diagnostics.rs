@@ -40,26 +40,20 @@ pub(crate) fn text(
 /// Removes everything that the user wrote from the settings.
 fn without_user_text(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
+    let hide = |text: &mut String| *text = format!("({} characters)", text.chars().count());
     for model in settings.models.values_mut() {
-        if let Some(prompt) = &mut model.system_prompt {
-            *prompt = format!("({} characters)", prompt.chars().count());
-        }
+        model.system_prompt.iter_mut().for_each(hide);
     }
     for prompt in settings.prompts.iter_mut().flatten() {
-        let n_chars = prompt.text.chars().count();
         prompt.name = "(name)".to_owned();
-        prompt.text = format!("({n_chars} characters)");
+        hide(&mut prompt.text);
     }
     for assistant in &mut settings.assistants {
         assistant.name = "(name)".to_owned();
-        if let Some(instructions) = &mut assistant.settings.instructions {
-            *instructions = format!("({} characters)", instructions.chars().count());
-        }
+        assistant.settings.instructions.iter_mut().for_each(hide);
     }
     for route in settings.routes.values_mut() {
-        if let Some(instructions) = &mut route.instructions {
-            *instructions = format!("({} characters)", instructions.chars().count());
-        }
+        route.instructions.iter_mut().for_each(hide);
     }
     settings
 }
@@ -71,7 +65,6 @@ fn json(value: &impl serde::Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status_view::empty;
     use crate::wire::HotkeyView;
     use transom_library::test_support::{computer, library};
     use transom_store::{
@@ -139,7 +132,7 @@ mod tests {
         let log = format!("t INFO transom: opened {home}/data with hf_abcdefghijklmnopq\n");
         let text = text(
             &about(),
-            &empty(),
+            &StatusView::default(),
             &settings,
             &library(folder.path(), computer()),
             &log,

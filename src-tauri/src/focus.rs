@@ -10,7 +10,9 @@ use tauri::AppHandle;
 use crate::lock;
 use crate::wire::Window;
 #[cfg(not(target_os = "macos"))]
-pub(crate) use platform::{active, restore_to, take_focus, take_focus_when_shown};
+pub(crate) use platform::{
+    X11Result, active, property, restore_to, take_focus, take_focus_when_shown,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
@@ -76,7 +78,7 @@ mod platform {
     use x11rb::protocol::xproto::{AtomEnum, ClientMessageEvent, ConnectionExt, EventMask};
     use x11rb::rust_connection::RustConnection;
 
-    type X11Result<T> = Result<T, Box<dyn std::error::Error>>;
+    pub(crate) type X11Result<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
     /// Focuses a visible window. Call this on the main thread.
     ///
@@ -130,11 +132,20 @@ mod platform {
 
     fn active_window() -> X11Result<Option<u32>> {
         let (connection, root, atom) = connect()?;
-        let reply = connection
-            .get_property(false, root, atom, AtomEnum::WINDOW, 0, 1)?
-            .reply()?;
-        let window = reply.value32().and_then(|mut windows| windows.next());
+        let window = property(&connection, root, atom, AtomEnum::WINDOW)?;
         Ok(window.filter(|window| *window != 0))
+    }
+
+    /// Returns the first number of a property of a window, if it has any.
+    pub(crate) fn property(
+        connection: &RustConnection,
+        window: u32,
+        property: u32,
+        kind: AtomEnum,
+    ) -> X11Result<Option<u32>> {
+        let read = connection.get_property(false, window, property, kind, 0, 1)?;
+        let read = read.reply()?;
+        Ok(read.value32().and_then(|mut values| values.next()))
     }
 
     fn activate(window: u32) -> X11Result<()> {

@@ -155,7 +155,6 @@ pub(crate) fn replace_paths_by_ids(library: &Library, settings: &Settings) -> Op
 fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
     let formats = model.formats().into_iter();
     FactsView {
-        architecture: facts.architecture.clone(),
         n_parameters: facts.n_parameters,
         quantization: facts.quantization(),
         formats: formats

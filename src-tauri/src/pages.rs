@@ -38,11 +38,13 @@ struct Page {
 }
 
 impl Pages {
+    /// Reads the state of a page; the default if there is none.
+    fn read<T: Default>(&self, window: Window, read: impl FnOnce(&Page) -> T) -> T {
+        lock(&self.state).get(&window).map(read).unwrap_or_default()
+    }
+
     pub(crate) fn visibility(&self, window: Window) -> Visibility {
-        lock(&self.state)
-            .get(&window)
-            .map(|page| page.visibility)
-            .unwrap_or_default()
+        self.read(window, |page| page.visibility)
     }
 
     pub(crate) fn change(&self, window: Window, change: impl FnOnce(&mut Visibility)) {
@@ -51,16 +53,12 @@ impl Pages {
 
     /// Returns true if the page listens to events.
     pub(crate) fn is_ready(&self, window: Window) -> bool {
-        lock(&self.state)
-            .get(&window)
-            .is_some_and(|page| page.is_ready)
+        self.read(window, |page| page.is_ready)
     }
 
     /// Returns true if the window can be shown: its page is ready or took too long.
     pub(crate) fn can_be_shown(&self, window: Window) -> bool {
-        let pages = lock(&self.state);
-        let page = pages.get(&window);
-        page.is_some_and(|page| page.is_ready || page.has_timed_out)
+        self.read(window, |page| page.is_ready || page.has_timed_out)
     }
 
     /// Records that the time of [`Self::created`] is over and its receiver dropped. Returns true if
@@ -103,16 +101,12 @@ impl Pages {
 
     /// Returns how often the user moved or resized a window.
     pub(crate) fn n_moves(&self, window: Window) -> u64 {
-        lock(&self.state)
-            .get(&window)
-            .map_or(0, |page| page.n_moves)
+        self.read(window, |page| page.n_moves)
     }
 
     /// Returns true if the existing window is a panel.
     pub(crate) fn is_panel(&self, window: Window) -> bool {
-        lock(&self.state)
-            .get(&window)
-            .is_some_and(|page| page.is_panel)
+        self.read(window, |page| page.is_panel)
     }
 
     /// Returns the window with the focus, and whether it is a panel.
@@ -130,9 +124,7 @@ impl Pages {
             }
             _ => false,
         };
-        lock(&self.state)
-            .get(&window)
-            .is_some_and(|page| page.pending.iter().any(opens))
+        self.read(window, |page| page.pending.iter().any(opens))
     }
 
     /// Returns true if the page of the chat should be asked to move to its other form: once, and if

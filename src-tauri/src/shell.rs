@@ -21,7 +21,6 @@ use crate::hotkey::{self, Hotkey};
 use crate::local_api::LocalApi;
 use crate::lock;
 use crate::pages::Pages;
-use crate::status_view;
 use crate::task::blocking;
 use crate::updates::Updates;
 use crate::visibility::KeyRepeatFilter;
@@ -79,7 +78,7 @@ impl Shell {
             key_repeat: Mutex::default(),
             is_in_dock: AtomicBool::new(false),
             backend: watch::Sender::new(None),
-            status: Mutex::new(status_view::empty()),
+            status: Mutex::default(),
             notices: Mutex::default(),
         }
     }

@@ -32,7 +32,6 @@ pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
                 reason: limit_reason(active.reason),
             })
             .collect(),
-        repaint_ms: status.restrictions.repaint_interval.as_millis() as u64,
         offer_smaller_model: status.restrictions.offer_smaller_model,
         machine: status.signals,
         last_unload: last_unload.map(|record| UnloadView {
@@ -130,14 +129,6 @@ fn limit_reason(reason: governor::LimitReason) -> LimitReason {
     }
 }
 
-/// Returns the view before the supervisor was reached.
-pub(crate) fn empty() -> StatusView {
-    StatusView {
-        repaint_ms: 16,
-        ..StatusView::default()
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -148,7 +139,7 @@ pub(crate) mod tests {
     fn idle() -> StatusView {
         StatusView {
             budget_bytes: 8 << 30,
-            ..empty()
+            ..StatusView::default()
         }
     }
 

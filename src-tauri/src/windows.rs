@@ -134,7 +134,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
                 .pages
                 .change(window, |visibility| visibility.focused(*is_focused, now));
             if !is_focused && shell.pages.is_panel(window) {
-                hide_if_still_blurred(app.clone(), window);
+                hide_if_still_blurred(app, window);
             }
         }
         tauri::WindowEvent::DragDrop(event) => {
@@ -150,7 +150,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
         tauri::WindowEvent::Resized(_) | tauri::WindowEvent::Moved(_)
             if shell.pages.visibility(window).is_visible =>
         {
-            record_later(app.clone(), window);
+            record_later(app, window);
         }
         tauri::WindowEvent::Destroyed => {
             shell.pages.removed(window);
@@ -207,6 +207,15 @@ fn on_main_thread(app: &AppHandle, work: impl FnOnce(&AppHandle) + Send + 'stati
     }
 }
 
+/// Runs `work` on the main thread after a delay.
+fn later(app: &AppHandle, delay: Duration, work: impl FnOnce(&AppHandle) + Send + 'static) {
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        tokio::time::sleep(delay).await;
+        on_main_thread(&app, work);
+    });
+}
+
 fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<()> {
     let shell = app.state::<Shell>();
     let is_panel = is_panel(window, shell.frames.is_chat_in_window());
@@ -227,7 +236,8 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         record(app, window);
         shell.pages.ended(window);
         found.destroy()?;
-        show_later(app.clone(), window, shown);
+        // Until it is destroyed, its label is taken.
+        later(app, SYSTEM_DELAY, move |app| show(app, window, shown));
         return Ok(());
     }
     if window == Window::Prompt {
@@ -282,14 +292,6 @@ fn time_out_later(app: AppHandle, window: Window, waiting: Receiver<()>) {
                 bring_to_screen(app, window, &found);
             }
         });
-    });
-}
-
-/// Shows a window again that was destroyed for its other form. Until then, its label is taken.
-fn show_later(app: AppHandle, window: Window, shown: AppEvent) {
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(SYSTEM_DELAY).await;
-        show(&app, window, shown);
     });
 }
 
@@ -424,44 +426,38 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
         update_dock(app);
         let handle = app.clone();
         tauri::async_runtime::spawn(async move { deletion::finish(&handle).await });
-        destroy_chat_later(app.clone());
+        destroy_chat_later(app);
     }
 }
 
-fn hide_if_still_blurred(app: AppHandle, window: Window) {
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(BLUR_GRACE).await;
-        on_main_thread(&app, move |app| {
-            let shell = app.state::<Shell>();
-            let Some(found) = app.get_webview_window(window.label()) else {
-                return;
-            };
-            let is_pinned = is_pinned(window, &shell.general());
-            let is_button_down = build::is_button_down(&found);
-            let visibility = shell.pages.visibility(window);
-            match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {
-                AfterBlur::Hide => hide_now(app, window, true),
-                AfterBlur::CheckAgain => hide_if_still_blurred(app.clone(), window),
-                AfterBlur::Stay => {}
-            }
-        });
+fn hide_if_still_blurred(app: &AppHandle, window: Window) {
+    later(app, BLUR_GRACE, move |app| {
+        let shell = app.state::<Shell>();
+        let Some(found) = app.get_webview_window(window.label()) else {
+            return;
+        };
+        let is_pinned = is_pinned(window, &shell.general());
+        let is_button_down = build::is_button_down(&found);
+        let visibility = shell.pages.visibility(window);
+        match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {
+            AfterBlur::Hide => hide_now(app, window, true),
+            AfterBlur::CheckAgain => hide_if_still_blurred(app, window),
+            AfterBlur::Stay => {}
+        }
     });
 }
 
 /// Destroys the chat window after it was hidden for long: its process takes a third of the idle
 /// app's memory.
-fn destroy_chat_later(app: AppHandle) {
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(CHAT_DESTROY_DELAY).await;
-        on_main_thread(&app, |app| {
-            let visibility = app.state::<Shell>().pages.visibility(Window::Chat);
-            if visibility.should_destroy(CHAT_DESTROY_DELAY, Instant::now())
-                && let Some(chat) = app.get_webview_window(Window::Chat.label())
-            {
-                tracing::info!("the chat window was hidden for long and is destroyed");
-                let _ = chat.destroy();
-                idle_memory::release();
-            }
-        });
+fn destroy_chat_later(app: &AppHandle) {
+    later(app, CHAT_DESTROY_DELAY, |app| {
+        let visibility = app.state::<Shell>().pages.visibility(Window::Chat);
+        if visibility.should_destroy(CHAT_DESTROY_DELAY, Instant::now())
+            && let Some(chat) = app.get_webview_window(Window::Chat.label())
+        {
+            tracing::info!("the chat window was hidden for long and is destroyed");
+            let _ = chat.destroy();
+            idle_memory::release();
+        }
     });
 }

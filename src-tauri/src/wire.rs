@@ -65,8 +65,6 @@ pub struct StatusView {
     pub is_paused: bool,
     /// All active limits.
     pub limits: Vec<LimitView>,
-    /// Minimum milliseconds between two repaints of a growing response.
-    pub repaint_ms: u64,
     /// A smaller model is recommended now.
     pub offer_smaller_model: bool,
     /// The signals of the machine.

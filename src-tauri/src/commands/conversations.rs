@@ -258,9 +258,9 @@ pub(crate) async fn import_conversations(
     page: WebviewWindow,
     shell: State<'_, Shell>,
 ) -> CommandResult<Option<usize>> {
-    let chosen = choose_path(&page, |dialog, reply| {
+    let chosen = choose_path(&page, |dialog| {
         let dialog = dialog.add_filter("JSON, Markdown", &["json", "md"]);
-        dialog.pick_file(reply);
+        dialog.blocking_pick_file()
     });
     let Some(path) = chosen.await? else {
         return Ok(None);

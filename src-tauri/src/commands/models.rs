@@ -116,9 +116,9 @@ pub(crate) async fn add_model(
     page: WebviewWindow,
     kind: String,
 ) -> CommandResult<Option<ModelView>> {
-    let chosen = choose_path(&page, |dialog, reply| match kind.as_str() {
-        "folder" => dialog.pick_folder(reply),
-        _ => dialog.add_filter("GGUF", &["gguf"]).pick_file(reply),
+    let chosen = choose_path(&page, move |dialog| match kind.as_str() {
+        "folder" => dialog.blocking_pick_folder(),
+        _ => dialog.add_filter("GGUF", &["gguf"]).blocking_pick_file(),
     });
     match chosen.await? {
         Some(path) => add(&app, path).await.map(Some),

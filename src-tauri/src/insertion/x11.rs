@@ -18,9 +18,7 @@ use x11rb::{CURRENT_TIME, NONE};
 use super::paste::{Asked, Paste, Step};
 use super::plan::{Ending, Key};
 use crate::clipboard::SystemClipboard;
-use crate::focus;
-
-type X11Result<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use crate::focus::{self, X11Result, property};
 
 /// Time between two looks at the X server while a paste is running.
 const TICK: Duration = Duration::from_millis(10);
@@ -84,9 +82,7 @@ fn is_known_true(read: X11Result<bool>) -> bool {
 fn is_ours(window: Window) -> X11Result<bool> {
     let (connection, _) = x11rb::connect(None)?;
     let atom = connection.intern_atom(false, b"_NET_WM_PID")?.reply()?.atom;
-    let process = connection.get_property(false, window, atom, AtomEnum::CARDINAL, 0, 1)?;
-    let process = process.reply()?;
-    let process = process.value32().and_then(|mut ids| ids.next());
+    let process = property(&connection, window, atom, AtomEnum::CARDINAL)?;
     Ok(process == Some(std::process::id()))
 }
 
@@ -229,17 +225,9 @@ impl Offer {
     /// Returns true if the program has the focus and no modifier key is down, which would change the
     /// meaning of the keys that follow.
     fn is_ready(&self) -> X11Result<bool> {
-        let active = self.connection.get_property(
-            false,
-            self.root,
-            self.atoms._NET_ACTIVE_WINDOW,
-            AtomEnum::WINDOW,
-            0,
-            1,
-        )?;
+        let atom = self.atoms._NET_ACTIVE_WINDOW;
+        let active = property(&self.connection, self.root, atom, AtomEnum::WINDOW)?;
         let pointer = self.connection.query_pointer(self.root)?;
-        let active = active.reply()?;
-        let active = active.value32().and_then(|mut windows| windows.next());
         let held = KeyButMask::SHIFT | KeyButMask::CONTROL | KeyButMask::MOD1 | KeyButMask::MOD4;
         let is_held = u16::from(pointer.reply()?.mask) & u16::from(held) != 0;
         Ok(active == Some(self.program) && !is_held)

@@ -259,7 +259,6 @@ fn tooltip(status: &StatusView, strings: &Strings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status_view::empty;
     use crate::wire::LoadedView;
 
     fn strings() -> Strings {
@@ -312,13 +311,13 @@ mod tests {
                 context_length: None,
                 unloads_in_seconds: None,
             }),
-            ..empty()
+            ..StatusView::default()
         }
     }
 
     #[test]
     fn the_menu_of_a_new_app() {
-        let view = tray_view(&empty(), &Settings::default(), &[]);
+        let view = tray_view(&StatusView::default(), &Settings::default(), &[]);
         let expected = [
             "Open Chat",
             "Open Chat in Window",
@@ -341,7 +340,7 @@ mod tests {
     fn the_menu_offers_the_other_form_of_the_chat() {
         let mut settings = Settings::default();
         settings.general.chat_in_window = true;
-        let view = tray_view(&empty(), &settings, &[]);
+        let view = tray_view(&StatusView::default(), &settings, &[]);
         let expected = Row::Item {
             text: "Open Chat as Popover".to_owned(),
             action: Some(Action::ChatInWindow(false)),
@@ -416,7 +415,7 @@ mod tests {
     #[test]
     fn downloads_are_shown_in_steps_and_open_the_models() {
         let of = |downloads: &[DownloadView]| {
-            let view = tray_view(&empty(), &Settings::default(), downloads);
+            let view = tray_view(&StatusView::default(), &Settings::default(), downloads);
             texts(&view)[5].clone()
         };
         let download_row = download(DownloadState::Downloading, 449);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tauri::{AppHandle, Manager};
 
-use super::{SYSTEM_DELAY, build, on_main_thread, raise};
+use super::{SYSTEM_DELAY, build, later, on_main_thread, raise};
 use crate::shell::Shell;
 use crate::visibility::is_in_dock;
 use crate::wire::Window;
@@ -26,17 +26,12 @@ pub(crate) fn update_dock(app: &AppHandle) {
             tracing::warn!(%error, "the Dock icon could not be switched");
         }
         if !is_wanted {
-            raise_visible_later(app.clone());
-        }
-    });
-}
-
-/// Raises the visible windows, because the system hides those of an app that leaves the Dock.
-fn raise_visible_later(app: AppHandle) {
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(SYSTEM_DELAY).await;
-        for window in Window::ALL {
-            raise(&app, window);
+            // The system hides the windows of an app that leaves the Dock.
+            later(app, SYSTEM_DELAY, |app| {
+                for window in Window::ALL {
+                    raise(app, window);
+                }
+            });
         }
     });
 }

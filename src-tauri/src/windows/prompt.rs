@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tauri::{AppHandle, Manager};
 
-use super::{create, on_main_thread};
+use super::{create, later};
 use crate::visibility::prepares_prompt;
 use crate::wire::Window;
 
@@ -18,15 +18,11 @@ pub(crate) fn prepare_prompt(app: &AppHandle, memory_bytes: u64) {
     if !prepares_prompt(memory_bytes) {
         return;
     }
-    let app = app.clone();
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(PREPARE_DELAY).await;
-        on_main_thread(&app, |app| {
-            if app.get_webview_window(Window::Prompt.label()).is_none()
-                && let Err(error) = create(app, Window::Prompt, true)
-            {
-                tracing::warn!(%error, "the quick prompt could not be prepared");
-            }
-        });
+    later(app, PREPARE_DELAY, |app| {
+        if app.get_webview_window(Window::Prompt.label()).is_none()
+            && let Err(error) = create(app, Window::Prompt, true)
+        {
+            tracing::warn!(%error, "the quick prompt could not be prepared");
+        }
     });
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tauri::{AppHandle, LogicalSize, Manager, WebviewWindow};
 
-use super::{on_main_thread, visible};
+use super::{later, visible};
 use crate::desktop::Unit;
 use crate::frames::Frame;
 use crate::placement::Size;
@@ -16,15 +16,12 @@ const REST_DELAY: Duration = Duration::from_millis(500);
 
 /// Records how the user left a window, once it rests. A window that is being maximized has sizes in
 /// between, and may report its new size before its new state.
-pub(super) fn record_later(app: AppHandle, window: Window) {
+pub(super) fn record_later(app: &AppHandle, window: Window) {
     let n_moves = app.state::<Shell>().pages.moved(window);
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(REST_DELAY).await;
-        on_main_thread(&app, move |app| {
-            if app.state::<Shell>().pages.n_moves(window) == n_moves {
-                record(app, window);
-            }
-        });
+    later(app, REST_DELAY, move |app| {
+        if app.state::<Shell>().pages.n_moves(window) == n_moves {
+            record(app, window);
+        }
     });
 }
 

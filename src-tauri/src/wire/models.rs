@@ -68,8 +68,6 @@ pub enum OriginView {
 /// Facts from a model's files.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct FactsView {
-    /// `qwen3`, ….
-    pub architecture: String,
     /// Number of parameters.
     pub n_parameters: u64,
     /// The quantization of most weights: `4-bit`, `Q4_K`, ….

@@ -1,6 +1,5 @@
 /** Translates codes of the app. */
-import { bytes, duration, number, t, type Key } from "../i18n";
-import { catalog } from "../i18n/catalogs";
+import { bytes, duration, number, t, textIfAny, type Key } from "../i18n";
 import type { EndingView, LimitReason, Failure, Limit, ModelProblem } from "../ipc";
 
 export function because(reason: LimitReason): string {
@@ -33,8 +32,7 @@ function modelProblem(one: ModelProblem): string {
 
 /** What is wrong with the app's own files; undefined without a kind that this page knows. */
 export function storageText(kind: unknown): string | undefined {
-  const key = `storage.${String(kind)}`;
-  return key in catalog("en", "chat") ? t(`chat.${key}` as Key) : undefined;
+  return textIfAny(`chat.storage.${String(kind)}`);
 }
 
 /** The text of a failed turn: one line, and a second one with advice. */

@@ -1,7 +1,6 @@
 /** Notices of the app as sentences, with their actions. */
 import { date } from "../i18n/format";
-import { t, type Key, type Params } from "../i18n";
-import { catalog } from "../i18n/catalogs";
+import { t, textIfAny, type Params } from "../i18n";
 import { ipc } from "../ipc";
 import { errorNoticeText } from "../models/labels";
 import { attempt, type Notice } from "../state/app.svelte";
@@ -27,11 +26,11 @@ export function noticeView(notice: Notice): NoticeView | null {
   if (code === "hub") return { text: errorNoticeText(notice), detail: "", action: null };
   if (code === "model") return { text: errorNoticeText(notice), detail: notice.detail, action: null };
   const isRestored = code === "store_recovered" && typeof values.backed_up_at === "number";
-  const key = isRestored ? "notice.store_restored" : `notice.${code}`;
-  if (code === "other" || !(key in catalog("en", "chat"))) {
+  const text = textIfAny(`chat.notice.${isRestored ? "store_restored" : code}`,
+    { n: Number(values.conversations ?? 0), ...named(values) });
+  if (code === "other" || text === undefined) {
     return { text: t("chat.notice.other", { detail: detail || code }), detail: "", action: null };
   }
-  const text = t(`chat.${key}` as Key, { n: Number(values.conversations ?? 0), ...named(values) });
   // For a shortcut the detail is the shortcut itself.
   return { text, detail: code === "hotkey_taken" ? "" : detail, action: actionOf(code) };
 }

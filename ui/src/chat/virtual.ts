@@ -1,6 +1,6 @@
 /**
- * Positions of the rows of a long list in which most heights are estimates. A Fenwick tree adds
- * them up, so 5,000 rows are as fast as ten.
+ * Positions of the rows of a long list in which most heights are estimates. They are added up again
+ * after a height changed, which takes microseconds for 5,000 rows.
  *
  * Rule: nothing here touches the page. The visible position is an anchor (a row and an offset in
  * it) and stays when heights above it become known.
@@ -20,16 +20,11 @@ export interface Range {
 
 export class Heights {
   private heights: Float64Array;
-  private sums: Float64Array;
+  /** The pixels above each row, and those of all rows; null after a height changed. */
+  private tops: Float64Array | null = null;
 
   constructor(guesses: ArrayLike<number>) {
     this.heights = Float64Array.from(guesses);
-    this.sums = new Float64Array(guesses.length + 1);
-    for (let i = 1; i <= guesses.length; i++) {
-      this.sums[i]! += this.heights[i - 1]!;
-      const parent = i + (i & -i);
-      if (parent <= guesses.length) this.sums[parent]! += this.sums[i]!;
-    }
   }
 
   get count(): number {
@@ -49,30 +44,29 @@ export class Heights {
     const by = height - this.height(index);
     if (by === 0 || index < 0 || index >= this.count) return 0;
     this.heights[index] = height;
-    for (let i = index + 1; i <= this.count; i += i & -i) this.sums[i]! += by;
+    this.tops = null;
     return by;
   }
 
   /** Returns the pixels above a row. */
   top(index: number): number {
-    let sum = 0;
-    for (let i = Math.min(index, this.count); i > 0; i -= i & -i) sum += this.sums[i]!;
-    return sum;
+    if (!this.tops) {
+      const tops = new Float64Array(this.count + 1);
+      this.heights.forEach((height, row) => (tops[row + 1] = tops[row]! + height));
+      this.tops = tops;
+    }
+    return this.tops[Math.max(0, Math.min(index, this.count))]!;
   }
 
   /** Returns the row at this pixel; the first or last one outside of the list. */
   at(y: number): number {
-    if (this.count === 0) return 0;
-    let index = 0;
-    let left = Math.max(0, y);
-    for (let step = 1 << Math.floor(Math.log2(this.count)); step > 0; step >>= 1) {
-      const next = index + step;
-      if (next <= this.count && this.sums[next]! <= left) {
-        index = next;
-        left -= this.sums[next]!;
-      }
+    let [first, end] = [0, this.count];
+    while (end - first > 1) {
+      const middle = (first + end) >> 1;
+      if (this.top(middle) <= y) first = middle;
+      else end = middle;
     }
-    return Math.min(index, this.count - 1);
+    return first;
   }
 
   anchor(scrollTop: number): Anchor {

@@ -223,7 +223,7 @@ export const settingsStates: GalleryStates = {
   },
   "settings-shortcuts": {
     shows: "Open the quick prompt",
-    show: alone(ShortcutsSheet, { platform: "macos", onclose: () => {} }),
+    show: alone(ShortcutsSheet, { onclose: () => {} }),
   },
   "welcome": { shows: "Recommended: Qwen3 8B", show: welcome() },
   "welcome-found": {

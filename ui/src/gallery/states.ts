@@ -7,7 +7,7 @@ import { written, type FakeIpc, type Script } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
 import {
-  NO_SETTINGS, type AttachedText, type EndingView, type Failure, type StatusView, type SummaryView,
+  NO_SETTINGS, type AnswerStats, type AttachedText, type EndingView, type Failure, type StatusView, type SummaryView,
 } from "../ipc";
 import { NO_CHOICES } from "../settings/patch";
 import { find } from "../state/find.svelte";
@@ -56,11 +56,14 @@ const fails = (failure: Failure) => (ipc: FakeIpc) => {
   ends(0, { ending: "failed", failure })(ipc);
 };
 
+const statsOf = (change: Partial<AnswerStats>): AnswerStats => ({
+  prompt_tokens: 0, cached_tokens: 0, generated_tokens: 168, time_to_first_token_seconds: 0.41,
+  tokens_per_second: 41.8, dropped_messages: 0, context_length: null, route: "chat", is_partial: false, ...change,
+});
+
 /** A full chat, whose last response was written without the first two exchanges. */
 const leavesOut = (ipc: FakeIpc) => {
-  const stats = { prompt_tokens: 4300, cached_tokens: 3900, generated_tokens: 168,
-    time_to_first_token_seconds: 0.4, tokens_per_second: 41.8, dropped_messages: 4, context_length: null,
-    route: "chat" as const, is_partial: false };
+  const stats = statsOf({ prompt_tokens: 4300, cached_tokens: 3900, dropped_messages: 4 });
   return ipc.addConversation("A long talk", [
     "What is light?", "A wave, and a stream of photons.", "How fast is it?", "299,792,458 m/s in a vacuum.",
     question, { blocks: blocks(pieces(prose)), text: source(pieces(prose)), stats },
@@ -160,16 +163,12 @@ export const states: Record<string, ChatState> = {
   },
   "chat-stats": {
     shows: "first token in",
-    set: answers({ stats: { prompt_tokens: 412, cached_tokens: 380, generated_tokens: 168,
-      time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0,
-      context_length: null, route: "chat", is_partial: false } }),
+    set: answers({ stats: statsOf({ prompt_tokens: 412, cached_tokens: 380 }) }),
     after: () => click(".stays .buttons > button:last-child"),
   },
   "chat-context": {
     shows: "The oldest messages will be left out.",
-    set: answers({ stats: { prompt_tokens: 7200, cached_tokens: 0, generated_tokens: 168,
-      time_to_first_token_seconds: 0.9, tokens_per_second: 41.8, dropped_messages: 0,
-      context_length: null, route: "chat", is_partial: false } }),
+    set: answers({ stats: statsOf({ prompt_tokens: 7200 }) }),
   },
   "chat-left-out": {
     shows: "4 earlier messages are not in the context",

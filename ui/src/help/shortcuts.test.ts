@@ -1,7 +1,9 @@
 import { fireEvent, render, screen } from "@testing-library/svelte";
 import { describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
+import { FakeIpc } from "../ipc/fake";
 import { actionOf } from "../prompt/keys";
+import { app } from "../state/app.svelte";
 import ShortcutsSheet from "./ShortcutsSheet.svelte";
 import { shortcutGroups } from "./shortcuts";
 
@@ -38,12 +40,15 @@ describe("the sheet of shortcuts", () => {
   it("shows symbols on a Mac and words elsewhere, and closes", async () => {
     chooseLanguage("en");
     const onclose = vi.fn();
-    const { unmount } = render(ShortcutsSheet, { platform: "macos", onclose });
+    const { aboutView } = new FakeIpc();
+    app.about = { ...aboutView, platform: "macos" };
+    const { unmount } = render(ShortcutsSheet, { onclose });
     expect(screen.getAllByText("⌘").length).toBeGreaterThan(5);
     await fireEvent.click(screen.getByRole("button", { name: "Done" }));
     expect(onclose).toHaveBeenCalledOnce();
     unmount();
-    render(ShortcutsSheet, { platform: "linux", onclose });
+    app.about = { ...aboutView, platform: "linux" };
+    render(ShortcutsSheet, { onclose });
     expect(screen.queryByText("⌘")).toBeNull();
     expect(screen.getAllByText("Ctrl").length).toBeGreaterThan(5);
   });

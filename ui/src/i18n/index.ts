@@ -23,11 +23,21 @@ export function t(key: Key, params: Params = {}): string {
   return translate(language(), key, params);
 }
 
+/** Returns the text of a key that may not exist, such as that of a code of the app. */
+export function textIfAny(key: string, params: Params = {}): string | undefined {
+  const [area, name] = parts(key);
+  return Object.hasOwn(catalog("en", area), name) ? t(key as Key, params) : undefined;
+}
+
+/** Returns the area of a key, and its name there. */
+function parts(key: string): [Area, string] {
+  const dot = key.indexOf(".");
+  return [key.slice(0, dot) as Area, key.slice(dot + 1)];
+}
+
 /** Returns the text of `key` in `tongue`. */
 export function translate(tongue: Language, key: Key, params: Params = {}): string {
-  const dot = key.indexOf(".");
-  const area = key.slice(0, dot) as Area;
-  const name = key.slice(dot + 1);
+  const [area, name] = parts(key);
   const entry = catalog(tongue, area)[name] ?? catalog("en", area)[name];
   if (entry === undefined) return key;
   return fill(plural(tongue, entry, params), params);

@@ -600,8 +600,6 @@ best: number, };
 
 /** Facts from a model's files. */
 export type FactsView = {
-/** `qwen3`, …. */
-architecture: string,
 /** Number of parameters. */
 n_parameters: number,
 /** The quantization of most weights: `4-bit`, `Q4_K`, …. */
@@ -1313,8 +1311,6 @@ held: LimitReason | null,
 is_paused: boolean,
 /** All active limits. */
 limits: Array<LimitView>,
-/** Minimum milliseconds between two repaints of a growing response. */
-repaint_ms: number,
 /** A smaller model is recommended now. */
 offer_smaller_model: boolean,
 /** The signals of the machine. */

@@ -42,26 +42,16 @@ function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
   };
 }
 
-async function follow(answer: MessageId, onUpdate: (update: Update) => void): Promise<Unsubscribe> {
+/** Gets the updates of a follower that `start` begins on the channel. */
+async function following<T>(
+  onUpdate: (update: T) => void, start: (updates: Channel<T>) => Promise<number>,
+): Promise<Unsubscribe> {
   let isStopped = false;
-  const updates = new Channel<Update>((update) => {
+  const follower = await start(new Channel<T>((update) => {
     if (!isStopped) onUpdate(update);
-  });
-  const follower = await invoke<number>("follow", { answer, updates });
+  }));
   return () => {
     if (isStopped) return;
-    isStopped = true;
-    void invoke("unfollow", { follower });
-  };
-}
-
-async function followLocalApi(onUpdate: (view: LocalApiView) => void): Promise<Unsubscribe> {
-  let isStopped = false;
-  const updates = new Channel<LocalApiView>((view) => {
-    if (!isStopped) onUpdate(view);
-  });
-  const follower = await invoke<number>("follow_local_api", { updates });
-  return () => {
     isStopped = true;
     void invoke("unfollow", { follower });
   };
@@ -144,7 +134,8 @@ export const commands = {
   setSummary: (message: MessageId, text: string) => invoke<void>("set_summary", { message, text }),
   stop: (answer: MessageId) => invoke<void>("stop", { answer }),
   /** Sends a snapshot first, then updates until `ended`. */
-  follow,
+  follow: (answer: MessageId, onUpdate: (update: Update) => void) =>
+    following(onUpdate, (updates) => invoke<number>("follow", { answer, updates })),
 
   // Models
   models: () => invoke<ModelView[]>("models"),
@@ -196,7 +187,8 @@ export const commands = {
 
   // The local API
   /** Sends what it does now, and each change. */
-  followLocalApi,
+  followLocalApi: (onUpdate: (view: LocalApiView) => void) =>
+    following(onUpdate, (updates) => invoke<number>("follow_local_api", { updates })),
   /** Creates a key with this name, or without one the first key. Null: there is a key already. */
   addApiKey: (name: string | null) => invoke<string | null>("add_api_key", { name }),
   revokeApiKey: (name: string) => invoke<void>("revoke_api_key", { name }),

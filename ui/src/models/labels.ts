@@ -1,6 +1,5 @@
 /** Texts for fits, speeds, sizes and errors of models. */
-import { bytes, duration, number, t, type Key } from "../i18n";
-import { catalog } from "../i18n/catalogs";
+import { bytes, duration, number, t, textIfAny } from "../i18n";
 import type {
   CatalogErrorView, CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, ModelErrorView,
   ModelView, VariantView, FitSummary,
@@ -68,29 +67,25 @@ export function bestFit(entry: EntryView): FitSummary | null {
 
 /** The text of a hub error. For an unknown code it is the English sentence of the app. */
 export function hubErrorText(hubError: HubErrorView): string {
-  const key = `hub_error.${hubError.code}`;
-  if (!(key in catalog("en", "models"))) return hubError.reason;
   const { needed_bytes, free_bytes } = hubError.values;
   const values = Object.fromEntries(
     Object.entries(hubError.values).map(([name, value]) => [name, String(value ?? "")]),
   );
-  return t(`models.${key}` as Key, {
+  return textIfAny(`models.hub_error.${hubError.code}`, {
     ...values,
     needed: typeof needed_bytes === "number" ? bytes(needed_bytes) : "",
     free: typeof free_bytes === "number" ? bytes(free_bytes) : "",
-  });
+  }) ?? hubError.reason;
 }
 
 /** The text of an error of a model. For an unknown code it is the app's English error. */
 export function modelErrorText({ code, file, value, detail }: ModelErrorView): string {
-  const key = `model_error.${code}`;
-  return key in catalog("en", "models") ? t(`models.${key}` as Key, { file, value }) : detail;
+  return textIfAny(`models.model_error.${code}`, { file, value }) ?? detail;
 }
 
 /** The text of an error in the user's own catalog, with its position. */
 export function catalogErrorText({ file, line, column, code, key, detail }: CatalogErrorView): string {
-  const name = `catalog_error.${code}`;
-  const reason = name in catalog("en", "models") ? t(`models.${name}` as Key, { key }) : detail;
+  const reason = textIfAny(`models.catalog_error.${code}`, { key }) ?? detail;
   return t("models.catalog_error.place", { file, line, column, reason });
 }
 

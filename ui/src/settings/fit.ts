@@ -2,6 +2,7 @@
  * The arithmetic of the fit bar. Between two results of the app, the bar follows the slider by
  * itself: the KV cache grows linearly with the context, everything else stays.
  */
+import { bytes, number, t } from "../i18n";
 import type { FitView } from "../ipc";
 
 export type PartKind = "taken" | "weights" | "kv" | "draft" | "prefix" | "headroom";
@@ -47,6 +48,16 @@ export type FitOutcome = "fits" | "others_close" | "shorter" | "too_large";
 export function fitOf(fit: FitView): FitOutcome {
   if (fit.fits) return fit.summary.fit === "others_close" ? "others_close" : "fits";
   return fit.context_that_fits === null ? "too_large" : "shorter";
+}
+
+/** What a fit means, in one sentence. */
+export function fitText(fit: FitView): string {
+  return t(`settings.fit.${fitOf(fit)}`, {
+    need: bytes(neededBytes(fit)),
+    free: bytes(freeBytes(fit)),
+    size: fit.summary.fit === "others_close" ? bytes(fit.summary.bytes) : "",
+    tokens: number(fit.context_that_fits ?? 0),
+  });
 }
 
 const SHORTEST = 512;

@@ -3,31 +3,16 @@
  * supervisor decides the limits; this file only names them.
  */
 import type { StatusView } from "../ipc";
-import type { IconName } from "../parts/icons";
 
-export type LimitTrigger =
-  | "memory_warning" | "memory_critical" | "thrashing" | "hot" | "very_hot" | "low_power" | "battery";
+type Machine = StatusView["machine"];
 
-export const LIMIT_TRIGGERS: { trigger: LimitTrigger; icon: IconName }[] = [
-  { trigger: "memory_warning", icon: "chip" },
-  { trigger: "memory_critical", icon: "chip" },
-  { trigger: "thrashing", icon: "chip" },
-  { trigger: "hot", icon: "heat" },
-  { trigger: "very_hot", icon: "heat" },
-  { trigger: "low_power", icon: "bulb" },
-  { trigger: "battery", icon: "battery" },
-];
-
-/** Returns true if the machine is in this state, even if limits have another reason. */
-export function isActive(trigger: LimitTrigger, status: StatusView): boolean {
-  const { machine } = status;
-  switch (trigger) {
-    case "memory_warning": return machine.memory === "warning";
-    case "memory_critical": return machine.memory === "critical";
-    case "thrashing": return machine.is_thrashing;
-    case "hot": return machine.thermal === "serious";
-    case "very_hot": return machine.thermal === "critical";
-    case "low_power": return machine.is_low_power;
-    case "battery": return machine.is_on_battery;
-  }
-}
+/** `isActive` tells whether the machine is in this state, even if limits have another reason. */
+export const LIMIT_TRIGGERS = [
+  { trigger: "memory_warning", icon: "chip", isActive: (now: Machine) => now.memory === "warning" },
+  { trigger: "memory_critical", icon: "chip", isActive: (now: Machine) => now.memory === "critical" },
+  { trigger: "thrashing", icon: "chip", isActive: (now: Machine) => now.is_thrashing },
+  { trigger: "hot", icon: "heat", isActive: (now: Machine) => now.thermal === "serious" },
+  { trigger: "very_hot", icon: "heat", isActive: (now: Machine) => now.thermal === "critical" },
+  { trigger: "low_power", icon: "bulb", isActive: (now: Machine) => now.is_low_power },
+  { trigger: "battery", icon: "battery", isActive: (now: Machine) => now.is_on_battery },
+] as const;

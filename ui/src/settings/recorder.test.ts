@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc, type HotkeyView } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
+import { app } from "../state/app.svelte";
 import HotkeyRecorder from "./parts/HotkeyRecorder.svelte";
 
 let fake: FakeIpc;
@@ -20,7 +21,8 @@ beforeEach(() => {
 const works: HotkeyView = { hotkey: "registered", shortcut: "Alt+Space" };
 
 function draw(hotkey: HotkeyView = works, platform = "macos") {
-  render(HotkeyRecorder, { hotkey, platform, usual: "Alt+Space" });
+  app.about = { ...fake.aboutView, platform };
+  render(HotkeyRecorder, { hotkey, usual: "Alt+Space" });
   return screen.getAllByRole("button")[0]!;
 }
 
@@ -99,7 +101,8 @@ describe("the recorder", () => {
 
   it("has no button if the session has no global shortcuts", () => {
     const hotkey: HotkeyView = { hotkey: "unavailable", reason: "no portal" };
-    render(HotkeyRecorder, { hotkey, platform: "linux", usual: "Alt+Space" });
+    app.about = { ...fake.aboutView, platform: "linux" };
+    render(HotkeyRecorder, { hotkey, usual: "Alt+Space" });
     expect(screen.queryByRole("button")).toBeNull();
     expect(screen.getByRole("status").textContent).toContain("Global shortcuts aren’t available");
   });

@@ -38,8 +38,13 @@ class App {
     return this.models.filter((model) => !model.is_embedder);
   }
 
+  /** `macos` or `linux`, for the names of keys. */
+  get platform(): string {
+    return this.about?.platform ?? "linux";
+  }
+
   get isMac(): boolean {
-    return this.about?.platform === "macos";
+    return this.platform === "macos";
   }
 
   /** Adds a notice, unless the same one is shown already. */

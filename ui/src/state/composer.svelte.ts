@@ -6,6 +6,7 @@
  * would be restored after a failure.
  */
 import type { AttachedText, ConversationId, DocumentProblem, DocumentView } from "../ipc";
+import { pageStorage, storedList, storeList, type Stored } from "./stored";
 
 export interface Draft {
   text: string;
@@ -64,22 +65,12 @@ export class Composer {
   /** The draft that is being sent, until it was accepted or refused. */
   private sending: { key: string; draft: Draft } | null = null;
 
-  constructor(private storage: Pick<Storage, "getItem" | "setItem"> | null) {
-    const drafts = this.stored<[string, Partial<Draft>]>(DRAFTS);
+  constructor(private storage: Stored) {
+    const drafts = storedList<[string, Partial<Draft>]>(storage, DRAFTS);
     this.drafts = new Map(drafts.map(([key, draft]) => [key, { ...EMPTY, ...draft }]));
-    this.pending = this.stored<PendingFile>(READING)
+    this.pending = storedList<PendingFile>(storage, READING)
       .filter(({ since }) => Date.now() - since < MAX_READING_MS);
     this.read();
-  }
-
-  /** Returns a stored list. An unreadable one counts as empty. */
-  private stored<T>(key: string): T[] {
-    try {
-      const value: unknown = JSON.parse(this.storage?.getItem(key) ?? "[]");
-      return Array.isArray(value) ? value as T[] : [];
-    } catch {
-      return [];
-    }
   }
 
   /** Documents of this draft that are being read, or can't be attached. */
@@ -232,24 +223,15 @@ export class Composer {
 
   private write(): void {
     const reading = this.pending.filter(({ key, problem }) => key !== TEMPORARY && problem === null);
-    this.tryStore(READING, reading);
+    storeList(this.storage, READING, reading);
     let kept = [...this.drafts].filter(([key]) => key !== TEMPORARY).slice(-MAX_DRAFTS);
     // If there is too little space for everything, texts are more important than attachments, and the
     // draft with the longest attachments loses them first.
-    while (!this.tryStore(DRAFTS, kept)) {
+    while (!storeList(this.storage, DRAFTS, kept)) {
       const longest = Math.max(...kept.map(([, draft]) => attachedChars(draft)));
       if (longest <= 0) return;
       kept = kept.map(([key, draft]): [string, Draft] =>
         [key, attachedChars(draft) === longest ? { ...draft, attachments: [] } : draft]);
-    }
-  }
-
-  private tryStore(key: string, list: unknown[]): boolean {
-    try {
-      this.storage?.setItem(key, JSON.stringify(list));
-      return true;
-    } catch {
-      return false;
     }
   }
 }
@@ -264,4 +246,4 @@ function joined(first: Draft, second: Draft): Draft {
   return { text: first.text + gap + second.text, attachments: [...first.attachments, ...second.attachments] };
 }
 
-export const composer = new Composer(typeof localStorage === "undefined" ? null : localStorage);
+export const composer = new Composer(pageStorage);

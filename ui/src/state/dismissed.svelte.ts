@@ -4,20 +4,15 @@
  */
 import { SvelteSet } from "svelte/reactivity";
 import type { DownloadView } from "../ipc";
+import { pageStorage, storedList, storeList, type Stored } from "./stored";
 
 const KEY = "transom.dismissed_downloads";
 
 class Dismissed {
   private keys: SvelteSet<string>;
 
-  constructor(private storage: Pick<Storage, "getItem" | "setItem"> | null) {
-    let kept: string[] = [];
-    try {
-      kept = JSON.parse(storage?.getItem(KEY) ?? "[]") as string[];
-    } catch {
-      // An unreadable list counts as empty.
-    }
-    this.keys = new SvelteSet(kept);
+  constructor(private storage: Stored) {
+    this.keys = new SvelteSet(storedList<string>(storage, KEY));
   }
 
   has(download: DownloadView): boolean {
@@ -40,12 +35,8 @@ class Dismissed {
   }
 
   private write(): void {
-    try {
-      this.storage?.setItem(KEY, JSON.stringify([...this.keys]));
-    } catch {
-      // Without storage they stay dismissed while the page exists.
-    }
+    storeList(this.storage, KEY, [...this.keys]);
   }
 }
 
-export const dismissed = new Dismissed(typeof localStorage === "undefined" ? null : localStorage);
+export const dismissed = new Dismissed(pageStorage);

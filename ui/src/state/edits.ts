@@ -6,6 +6,7 @@
  */
 import type { ConversationId, MessageId } from "../ipc";
 import { isTemporaryId } from "./composer.svelte";
+import { pageStorage, storedList, storeList, type Stored } from "./stored";
 
 export interface Edit {
   message: MessageId;
@@ -16,14 +17,10 @@ const KEY = "transom.edits";
 const MAX_EDITS = 40;
 
 export class Edits {
-  private edits = new Map<ConversationId, Edit>();
+  private edits: Map<ConversationId, Edit>;
 
-  constructor(private storage: Pick<Storage, "getItem" | "setItem"> | null) {
-    try {
-      this.edits = new Map(JSON.parse(storage?.getItem(KEY) ?? "[]") as [ConversationId, Edit][]);
-    } catch {
-      // Unreadable changes count as none.
-    }
+  constructor(private storage: Stored) {
+    this.edits = new Map(storedList<[ConversationId, Edit]>(storage, KEY));
   }
 
   of(conversation: ConversationId): Edit | undefined {
@@ -50,12 +47,8 @@ export class Edits {
   }
 
   private write(): void {
-    try {
-      this.storage?.setItem(KEY, JSON.stringify([...this.edits].slice(-MAX_EDITS)));
-    } catch {
-      // Without storage the changes last as long as the page.
-    }
+    storeList(this.storage, KEY, [...this.edits].slice(-MAX_EDITS));
   }
 }
 
-export const edits = new Edits(typeof localStorage === "undefined" ? null : localStorage);
+export const edits = new Edits(pageStorage);

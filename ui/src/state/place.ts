@@ -1,5 +1,6 @@
 /** What only the page knows of the chat, stored for the page that shows it in its other form. */
 import type { ConversationSettings, MessageId } from "../ipc";
+import { pageStorage, storedList, storeList } from "./stored";
 
 /** Where the chat is scrolled to. */
 export interface Place {
@@ -20,21 +21,13 @@ class OneTimeValue<T> {
   constructor(private key: string) {}
 
   store(value: T | null): void {
-    try {
-      localStorage.setItem(this.key, JSON.stringify(value));
-    } catch {
-      // The other form opens as if nothing had been stored.
-    }
+    storeList(pageStorage, this.key, value === null ? [] : [value]);
   }
 
   take(): T | null {
-    try {
-      const value = JSON.parse(localStorage.getItem(this.key) ?? "null") as T | null;
-      localStorage.removeItem(this.key);
-      return value;
-    } catch {
-      return null;
-    }
+    const [value = null] = storedList<T>(pageStorage, this.key);
+    this.store(null);
+    return value;
   }
 }
 

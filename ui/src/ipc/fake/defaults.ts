@@ -23,7 +23,7 @@ export function settings(): Settings {
 
 export function models(): ModelView[] {
   const facts = {
-    architecture: "qwen3", n_parameters: 4.02e9, quantization: "4-bit", formats: ["mlx"],
+    n_parameters: 4.02e9, quantization: "4-bit", formats: ["mlx"],
     size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true, default_thinking: true,
   };
   const common = {
@@ -35,7 +35,7 @@ export function models(): ModelView[] {
       sampling: { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0, repetition_penalty: null } },
     { ...common, id: "/models/Mistral-Small-24B-Q4_K_M.gguf", name: "Mistral Small 24B",
       origin: { origin: "elsewhere", app: "LM Studio" }, size_bytes: 13.3 * GB,
-      facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantization: "Q4_K",
+      facts: { ...facts, n_parameters: 23.6e9, quantization: "Q4_K",
         formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768, default_thinking: null } },
     { ...common, id: "/models/old-model", name: "old-model", origin: { origin: "added" },
       size_bytes: 4.1 * GB, facts: null,
@@ -43,7 +43,7 @@ export function models(): ModelView[] {
         detail: "/models/old-model/model.safetensors: cut short: tensor model.norm.weight ends behind the file" } },
     { ...common, id: "starter", name: "Starter", origin: { origin: "starter" },
       entry: "starter", size_bytes: 71 * MB,
-      facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantization: "4-bit",
+      facts: { ...facts, n_parameters: 62e6, quantization: "4-bit",
         formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048, default_thinking: null } },
   ];
 }
@@ -101,7 +101,7 @@ export function loaded(): LoadedView {
 export function status(): StatusView {
   return {
     activity: "idle", model: loaded(), budget_bytes: 10.5 * GB, in_use_bytes: 2.8 * GB, held: null,
-    is_paused: false, limits: [], repaint_ms: 16, offer_smaller_model: false,
+    is_paused: false, limits: [], offer_smaller_model: false,
     machine: {
       memory: "normal", thermal: "nominal", is_low_power: false, is_on_battery: false,
       is_thrashing: false,
