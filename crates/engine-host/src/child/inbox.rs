@@ -121,10 +121,11 @@ impl Inbox {
 
     /// Returns how many responses begin before any task that waits for those that run.
     pub(super) fn n_queued_responses(&self) -> usize {
-        let state = self.lock();
-        let jobs = state.queued.iter().take_while(|task| task.is_job());
-        jobs.filter(|task| matches!(task, Task::Generate(..)))
-            .count()
+        let state = self.state.lock();
+        let commands = state.queued.iter().map(|task| &task.command);
+        let jobs = commands.take_while(|command| command.job().is_some());
+        let responses = jobs.filter(|command| matches!(command, Command::Generate { .. }));
+        responses.count()
     }
 
     /// Records that a job has ended.
