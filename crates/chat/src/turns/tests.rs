@@ -192,6 +192,7 @@ fn options() -> TurnOptions {
         is_private: false,
         routing: Routing::Off,
         routes: Routes::default(),
+        contained_tokens: 0,
     }
 }
 
