@@ -194,6 +194,7 @@ pub(crate) fn prepare_request(
         is_private: false,
         routing: Routing::unless_off(settings.general.routing_off),
         routes: Routes::with(&settings.routes),
+        contained_tokens: 0,
     };
     Ok((options, model))
 }

@@ -100,6 +100,7 @@ async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
         is_private: false,
         routing: Routing::Off,
         routes: Routes::default(),
+        contained_tokens: 0,
     };
     let started = turns.ask(None, "Go on", "", options).await.unwrap();
     let mut updates = turns.follow(started.answer);

@@ -70,6 +70,9 @@ pub struct TurnOptions {
     pub routing: Routing,
     /// What routes change.
     pub routes: Routes,
+    /// Estimated tokens of attached text that the question itself contains, such as a selection in a saved
+    /// prompt.
+    pub contained_tokens: usize,
 }
 
 /// The ids of a message that was accepted and of the response that was started.

@@ -1,12 +1,12 @@
 //! Compares the speed of responses under a JSON Schema with llama.cpp's own grammar:
-//! `cargo bench -p transom-engine-llama --bench grammar [-- FILE.gguf] [compact]`. With `compact`, both sides
-//! allow no white space.
+//! `cargo bench -p transom-engine-llama --bench grammar [-- FILE.gguf]`.
 //!
 //! Both sides load the same file, use the same threads, and write an object with the same properties,
 //! whose schema has 200 lines. llama.cpp's side does what its server does: it draws the most likely token,
-//! checks that one with the grammar, and applies the grammar to all tokens only if it was refused. The
-//! grammar is what its converter writes for the schema. The sides alternate, so that other programs slow
-//! all of them.
+//! checks that one with the grammar, and applies the grammar to all tokens only if it was refused. It has
+//! two grammars: one that allows the same layout as ours, one line, and the one that its converter writes
+//! for the schema, in which white space is free. The sides alternate, so that other programs slow all of
+//! them.
 
 #![expect(
     unsafe_code,
@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use llama_cpp_sys_2 as sys;
 use serde_json::{Map, Value, json};
+use transom_engine::test_support::one_line;
 use transom_engine::{
     Constraint, GenerationParams, Grammar, JobControl, Limits, LoadedModel, Prompt, SamplingParams,
     TokenEvent,
@@ -40,15 +41,12 @@ const MAX_LENGTH: usize = 12;
 
 fn main() {
     // Cargo passes `--bench`.
-    let arguments = std::env::args()
-        .skip(1)
-        .filter(|text| !text.starts_with('-'));
-    let (options, files): (Vec<_>, Vec<_>) = arguments.partition(|text| text == "compact");
-    let is_compact = !options.is_empty();
+    let file = std::env::args().skip(1).find(|text| !text.starts_with('-'));
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter/starter.gguf");
-    let file = files.first().map_or(starter, PathBuf::from);
+    let file = file.map_or(starter, PathBuf::from);
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (schema, gbnf) = schema_and_grammar(is_compact);
+    let schema = schema();
+    let (one_line_grammar, converted) = (gbnf(true), gbnf(false));
     let n_lines = serde_json::to_string_pretty(&schema)
         .unwrap()
         .lines()
@@ -64,35 +62,42 @@ fn main() {
     let engine = LlamaEngine::new().with_threads(n_threads);
     let mut model = support::load(&engine, &file, &limits).unwrap();
     let peer = Peer::load(&file, n_threads);
-    let prompt = Prompt::Text(format!("An order as JSON: {}\nAnother one:", example()));
+    let prompt = Prompt::Text(format!(
+        "An order as JSON: {}\nAnother one:",
+        one_line(&example())
+    ));
     let tokens = model.prepare(&prompt).unwrap().tokens;
     let tokens: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
-    let mut speeds: [Vec<f64>; 4] = Default::default();
+    let names = [
+        "Transom, schema",
+        "Transom, free",
+        "llama.cpp, grammar, one line",
+        "llama.cpp, converted schema",
+        "llama.cpp, free",
+    ];
+    let mut speeds: [Vec<f64>; 5] = Default::default();
     // The first round is a warm-up.
     for round in 0..=ROUNDS {
         let constraint = Constraint::on_response(Grammar::JsonSchema(schema.clone()));
         let (n_tokens, text, held) = generate(&mut *model, &prompt, Some(constraint), MAX_TOKENS);
         assert!(n_tokens == MAX_TOKENS || serde_json::from_str::<Value>(&text).is_ok());
         let (_, _, free) = generate(&mut *model, &prompt, None, n_tokens);
-        let (peer_tokens, peer_held) = peer.generate(&tokens, Some(&gbnf), MAX_TOKENS);
+        let (n_same, peer_same) = peer.generate(&tokens, Some(&one_line_grammar), MAX_TOKENS);
+        let (n_converted, peer_converted) = peer.generate(&tokens, Some(&converted), MAX_TOKENS);
         let (_, peer_free) = peer.generate(&tokens, None, n_tokens);
         if round == 0 {
             println!(
-                "{n_tokens} tokens here, {peer_tokens} with llama.cpp's grammar, at most {MAX_TOKENS}"
+                "{n_tokens} tokens here, {n_same} and {n_converted} with llama.cpp's grammars, at most \
+                 {MAX_TOKENS}"
             );
             continue;
         }
-        for (speeds, speed) in speeds.iter_mut().zip([held, free, peer_held, peer_free]) {
+        let round = [held, free, peer_same, peer_converted, peer_free];
+        for (speeds, speed) in speeds.iter_mut().zip(round) {
             speeds.push(speed);
         }
     }
     println!("{:<28} {:>10} {:>21}", "tok/s", "median", "min – max");
-    let names = [
-        "Transom, schema",
-        "Transom, free",
-        "llama.cpp, grammar",
-        "llama.cpp, free",
-    ];
     let medians = names.into_iter().zip(&mut speeds).map(|(name, speeds)| {
         speeds.sort_by(f64::total_cmp);
         let (median, max) = (speeds[speeds.len() / 2], speeds[speeds.len() - 1]);
@@ -100,19 +105,14 @@ fn main() {
         median
     });
     let medians: Vec<f64> = medians.collect();
-    println!("schema / free: {:.2}x", medians[0] / medians[1]);
-    println!(
-        "Transom / llama.cpp, with the schema: {:.2}x",
-        medians[0] / medians[2]
-    );
+    for (index, name) in names.iter().enumerate().skip(1) {
+        println!("schema / {name}: {:.2}x", medians[0] / medians[index]);
+    }
 }
 
-/// Returns a schema of 40 required properties, and the grammar that llama.cpp's converter writes for it.
-fn schema_and_grammar(is_compact: bool) -> (Value, CString) {
-    let mut properties = Map::new();
-    let mut pairs = Vec::new();
-    for index in 0..N_PROPERTIES {
-        let name = format!("property_{index}");
+/// Returns the name of each property, its schema, and the rule of [`gbnf`] for its value.
+fn properties() -> impl Iterator<Item = (String, Value, &'static str)> {
+    (0..N_PROPERTIES).map(|index| {
         let (schema, rule) = match index % 4 {
             0 => (json!({ "type": "string", "maxLength": MAX_LENGTH }), "text"),
             1 => (
@@ -122,35 +122,48 @@ fn schema_and_grammar(is_compact: bool) -> (Value, CString) {
             2 => (json!({ "type": "boolean" }), "boolean"),
             _ => (json!({ "type": "string", "enum": ENUM }), "state"),
         };
-        properties.insert(name.clone(), schema);
-        pairs.push(format!("\"\\\"{name}\\\"\" space \":\" space {rule}"));
-    }
+        (format!("property_{index}"), schema, rule)
+    })
+}
+
+/// Returns a schema of 40 required properties.
+fn schema() -> Value {
+    let properties: Map<String, Value> = properties()
+        .map(|(name, schema, _)| (name, schema))
+        .collect();
     let required: Vec<&String> = properties.keys().collect();
-    let schema = json!({
+    json!({
         "type": "object",
         "required": required,
         "properties": properties,
         "additionalProperties": false,
-        "x-guidance": { "whitespace_flexible": !is_compact },
-    });
+    })
+}
+
+/// Returns the schema as a grammar of llama.cpp: that of one line, or the one that its converter writes.
+fn gbnf(is_one_line: bool) -> CString {
+    let [colon, comma, space] = match is_one_line {
+        true => ["\": \"", "\", \"", ""],
+        false => ["space \":\" space", "\",\" space", "space"],
+    };
+    let pairs = properties();
+    let pairs = pairs.map(|(name, _, rule)| format!("\"\\\"{name}\\\"\" {colon} {rule}"));
+    let pairs: Vec<String> = pairs.collect();
     let states = ENUM.map(|state| format!("\"\\\"{state}\\\"\"")).join(" | ");
     let grammar = [
         format!(
-            "root ::= \"{{\" space {} \"}}\" space",
-            pairs.join(" \",\" space ")
+            "root ::= \"{{\" {space} {} \"}}\" {space}",
+            pairs.join(&format!(" {comma} "))
         ),
-        match is_compact {
-            true => "space ::= \"\"".to_owned(),
-            false => "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}".to_owned(),
-        },
+        "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}".to_owned(),
         "char ::= [^\"\\\\\\x7F\\x00-\\x1F] | [\\\\] ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4})"
             .to_owned(),
-        format!("text ::= \"\\\"\" char{{0,{MAX_LENGTH}}} \"\\\"\" space"),
-        "number ::= ([0-9] | [1-9] [0-9]{1,2}) space".to_owned(),
-        "boolean ::= (\"true\" | \"false\") space".to_owned(),
-        format!("state ::= ({states}) space"),
+        format!("text ::= \"\\\"\" char{{0,{MAX_LENGTH}}} \"\\\"\" {space}"),
+        format!("number ::= ([0-9] | [1-9] [0-9]{{1,2}}) {space}"),
+        format!("boolean ::= (\"true\" | \"false\") {space}"),
+        format!("state ::= ({states}) {space}"),
     ];
-    (schema, CString::new(grammar.join("\n")).unwrap())
+    CString::new(grammar.join("\n")).unwrap()
 }
 
 /// Returns an object that is valid under the schema. A model without instructions writes one like it.

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use transom_engine::test_support::{start_constraint, starter_tokens};
+use transom_engine::test_support::{one_line, start_constraint, starter_tokens};
 use transom_engine::{
     ChatPrompt, ChatTemplate, Constraint, Constraints, Grammar, Message, PreparedTools,
     ResponseConstraint, TokenTable, TokenText, Tokenizer,
@@ -79,7 +79,7 @@ fn of_tests() -> Vec<Case> {
         Case {
             name: value["name"].to_string(),
             texts: tests
-                .map(|test| (test[0] == true, test[2].to_string()))
+                .map(|test| (test[0] == true, one_line(&test[2])))
                 .collect(),
             schema: value["schema"].take(),
         }
@@ -98,7 +98,7 @@ fn of_mask_bench(folder: &Path, n_files: usize) -> Vec<Case> {
         Case {
             name: path.file_name().unwrap().to_string_lossy().into_owned(),
             texts: tests
-                .map(|test| (test["valid"] == true, test["data"].to_string()))
+                .map(|test| (test["valid"] == true, one_line(&test["data"])))
                 .collect(),
             schema: value["schema"].take(),
         }
@@ -195,30 +195,26 @@ fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
 }
 
 /// Prints how many tokens of the valid texts are written without sampling, because the schema leaves no
-/// choice: in compact texts, in indented ones, and in compact ones if no white space is allowed.
+/// choice: in one line, which is the default, in compact texts, and where white space is free.
 fn measure_forced(cases: &[Case], tokenizer: &Rc<Tokenizer>, table: &TokenTable) {
     let mut constraints = Constraints::default();
-    for (layout, is_indented, is_fixed) in [
-        ("compact", false, false),
-        ("indented", true, false),
-        ("no white space", false, true),
+    let indented = |value: &Value| serde_json::to_string_pretty(value).unwrap();
+    for (layout, is_flexible, write) in [
+        ("one line", None, one_line as fn(&Value) -> String),
+        ("no white space", Some(false), Value::to_string),
+        ("free white space, one line", Some(true), one_line),
+        ("free white space, indented", Some(true), indented),
     ] {
         let (mut n_tokens, mut n_forced, mut n_runs) = (0, 0, 0);
         for case in cases {
             let mut schema = case.schema.clone();
-            if let (true, Some(map)) = (is_fixed, schema.as_object_mut()) {
-                let options = json!({ "whitespace_flexible": false });
+            if let (Some(is_flexible), Some(map)) = (is_flexible, schema.as_object_mut()) {
+                let options = json!({ "whitespace_flexible": is_flexible });
                 map.insert("x-guidance".to_owned(), options);
             }
             let constraint = Constraint::on_answer(Grammar::JsonSchema(schema));
             for (_, text) in case.texts.iter().filter(|(is_valid, _)| *is_valid) {
-                let text = match is_indented {
-                    true => {
-                        let value: Value = serde_json::from_str(text).unwrap();
-                        serde_json::to_string_pretty(&value).unwrap()
-                    }
-                    false => text.clone(),
-                };
+                let text = write(&serde_json::from_str(text).unwrap());
                 let Some(response) = start(&mut constraints, &constraint, table) else {
                     break;
                 };

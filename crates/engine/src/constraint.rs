@@ -18,7 +18,7 @@ mod vocabulary;
 use serde::{Deserialize, Serialize};
 
 pub use compilation::{ConstraintCheck, Constraints, ResponseConstraint};
-pub(crate) use grammar::can_hold;
+pub(crate) use grammar::{can_hold, with_layout};
 pub use mask::TokenMask;
 pub(crate) use references::remove_ignored;
 pub use vocabulary::{TokenTable, TokenText};
@@ -39,11 +39,13 @@ pub struct Constraint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grammar {
-    /// JSON that is valid under this JSON Schema. Properties come in the order of the schema.
+    /// JSON that is valid under this JSON Schema. Properties come in the order of the schema. The layout
+    /// is one line, with a space after each comma and colon between values, unless the options of
+    /// llguidance in the schema (`x-guidance`) name another.
     JsonSchema(serde_json::Value),
-    /// Any JSON value.
+    /// Any JSON value, in one line.
     Json,
-    /// Any JSON object.
+    /// Any JSON object, in one line.
     JsonObject,
     /// Texts that this regular expression matches from beginning to end (the syntax of Rust's
     /// `regex`, without assertions).

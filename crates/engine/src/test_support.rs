@@ -11,7 +11,7 @@ mod recorded_log;
 mod scripted_response;
 pub mod shapes;
 
-pub use constrained::{byte_table, start_constraint, starter_tokens};
+pub use constrained::{byte_table, one_line, start_constraint, starter_tokens};
 pub use recorded_log::RecordedLog;
 
 use std::ops::Range;

@@ -35,13 +35,17 @@ pub(crate) async fn ask(
     is_temporary: bool,
     settings: ConversationSettings,
     route: Option<Route>,
+    contained_tokens: Option<usize>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
     let target = conversation.map_or(Target::New(settings), Target::Conversation);
     let ask = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
         let attachment = attached_text::join(&attachments);
-        let options = with_route(options, route);
+        let options = TurnOptions {
+            contained_tokens: contained_tokens.unwrap_or(0),
+            ..with_route(options, route)
+        };
         turns.ask(conversation, &text, &attachment, options).await
     };
     start(&shell, is_temporary, target, None, over_budget, ask).await

@@ -80,12 +80,12 @@ describe("attachments", () => {
     ];
     await fireEvent.click(screen.getByLabelText("Attach files"));
     expect(called("attachFiles")[0]?.values).toEqual(["dialog"]);
-    await screen.findByRole("button", { name: /^report\.pdf\s*330 tokens$/ });
-    await screen.findByText("330 used · 7,862 left");
+    await screen.findByRole("button", { name: /^report\.pdf\s*350 tokens$/ });
+    await screen.findByText("350 used · 7,842 left");
     expect((await screen.findByRole("alert")).textContent).toContain("secret.pdf: This file is protected by a password.");
     await enter("Sum it up");
     await waitFor(() => expect(called("ask")[0]?.values[2]).toEqual([attached]));
-    await screen.findByRole("button", { name: /^report\.pdf\s*330 tokens$/ });
+    await screen.findByRole("button", { name: /^report\.pdf\s*350 tokens$/ });
     expect(screen.queryByRole("alert")).toBeNull();
   });
 

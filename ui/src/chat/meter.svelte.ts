@@ -18,10 +18,8 @@ export class Meter {
     return loaded && loaded.name === this.#model?.name ? loaded.context_length : null;
   });
 
-  #attached = $derived(attachedTokens(composer.attachments));
-
   /** The tokens of the typed text and the attachments. */
-  draft = $derived(estimatedTokens(composer.text) + this.#attached);
+  draft = $derived(estimatedTokens(composer.text) + attachedTokens(composer.attachments));
 
   /** The context length of the model, which is loaded again for a larger one; null until it is known. */
   length: number | null = $derived(Math.max(this.#choices?.context_length ?? 0, this.#loadedLength ?? 0) ||
@@ -47,9 +45,6 @@ export class Meter {
   });
 
   isShown = $derived(this.use !== null && isWorthShowing(this.use, composer.attachments.length > 0));
-
-  /** Why the attachments are too long for the route of the message; empty if they are not. */
-  attachedProblem = $derived(messageRoute.problemOf(this.#attached));
 
   /** The draft alone has more tokens than the context. */
   isTooLong = $derived(this.use?.outcome === "too_long");

@@ -486,6 +486,9 @@ text: string,
 attachments: Array<AttachedText>,
 /** Bytes of UTF-8 of the message and of all of its attached texts. */
 n_bytes: number,
+/** Estimated tokens of all attached texts, also of one that the message contains, such as a selection
+ * in a saved prompt. */
+attached_tokens: number,
 /** The route that the user chose; `None` lets the app decide. */
 route: Route | null,
 /** The context length of the model that it would be sent to; `None` if that is not known. */
@@ -496,7 +499,9 @@ export type DraftRoute = {
 /** The route. */
 route: Route,
 /** What its request may contain; without limits while the context length is not known. */
-limits: RouteLimits, };
+limits: RouteLimits,
+/** The attached text is too long for the route, so the message must not be sent on it. */
+is_attached_too_long: boolean, };
 
 /** What dropped files can be used as. */
 export type DropKind = "model" | "document" | "mixed" | "other";

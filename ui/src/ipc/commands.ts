@@ -105,12 +105,14 @@ export const commands = {
   // Turns
   /**
    * `conversation` null creates one with these settings, which is never written to the disk if it is
-   * temporary.
+   * temporary. `containedTokens`: the tokens of attached text that `text` contains.
    */
   ask: (
     conversation: ConversationId | null, text: string, attachments: AttachedText[], overBudget: boolean,
-    isTemporary = false, settings: ConversationSettings = NO_SETTINGS, route: Route | null = null,
-  ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary, settings, route }),
+    isTemporary = false, settings: ConversationSettings = NO_SETTINGS, route: Route | null = null, containedTokens = 0,
+  ) => invoke<StartedTurn>("ask", {
+    conversation, text, attachments, overBudget, isTemporary, settings, route, containedTokens,
+  }),
   /** The route of a message that is being written, and what its request may contain. */
   route: (draft: Draft) => invoke<DraftRoute>("route", { draft }),
   /**

@@ -318,12 +318,13 @@ export class FakeIpc implements Ipc {
     this.tree.removeStats(answer);
     this.emit({ event: "conversations" });
   };
-  route: Ipc["route"] = async ({ route, context_length: length }) => {
+  route: Ipc["route"] = async ({ route, context_length: length, attached_tokens: attached }) => {
     const shown = route ?? this.routed;
     const share = this.chosen.routes[shown]?.attached ??
       this.aboutView.routes.find(([name]) => name === shown)?.[1].attached ?? 1;
     const attached_tokens = length === null || share === 1 ? null : Math.floor(share * length);
-    return { route: shown, limits: { ...this.limits, attached_tokens } };
+    const is_attached_too_long = attached_tokens !== null && attached > attached_tokens;
+    return { route: shown, limits: { ...this.limits, attached_tokens }, is_attached_too_long };
   };
   summarize: Ipc["summarize"] = async (message) => {
     this.changeSummary(message, { is_writing: true, failure: null });

@@ -4,6 +4,8 @@ import { expect, it } from "vitest";
 import { NO_SETTINGS } from "../ipc";
 import { called, command, fake, input, open, press, session, type } from "./test-panel";
 
+const problem = /^“Translate” takes up to 3,276 tokens of attached text/;
+
 it("is shown before sending, and Esc removes it before it hides the panel", async () => {
   await open((fake) => (fake.routed = "translate"));
   await type("in german please");
@@ -33,7 +35,6 @@ it("says that the selected text is too long for it, and sends it as plain chat",
   });
   await press("e", command);
   await type("in german");
-  const problem = /^“Translate” takes up to 3,276 tokens of attached text/;
   await screen.findByText(problem);
   await press("Enter");
   await press("Enter", command);
@@ -48,7 +49,27 @@ it("says that the selected text is too long for it, and sends it as plain chat",
   await press("Escape");
   await waitFor(() => expect(screen.queryByText(problem)).toBeNull());
   await press("Enter");
-  await waitFor(() => expect(called("ask")[0]?.at(-1)).toBe("chat"));
+  // The app counts the text with what is attached.
+  await waitFor(() => expect(called("ask")[0]?.slice(-2)).toEqual(["chat", 4000]));
+});
+
+it("is decided before a saved prompt from the list is sent", async () => {
+  await open((fake) => {
+    fake.routed = "translate";
+    fake.captured = { source: "selection", text: "a".repeat(16_000) };
+  });
+  await press("e", command);
+  await type("/tra");
+  await press("Enter");
+  await screen.findByText(problem);
+  expect(called("ask")).toEqual([]);
+  await fireEvent.click(screen.getByRole("button", { name: "Remove attachment" }));
+  fake.captured = { source: "selection", text: "Guten Tag" };
+  await press("e", command);
+  await type("/tra");
+  await press("Enter");
+  await waitFor(() => expect(called("ask")[0]?.slice(-2)).toEqual(["translate", 3]));
+  expect(called("ask")).toHaveLength(1);
 });
 
 it("offers a model for it, with one key, for this conversation alone", async () => {

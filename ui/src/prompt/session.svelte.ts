@@ -7,7 +7,7 @@
  */
 import {
   ipc, NO_SETTINGS, type ConversationSettings, type StartedTurn, type Failure, type ModelView, type TextSource,
-  type CapturedText, type TargetProblem, type TargetView,
+  type CapturedText, type Route, type TargetProblem, type TargetView,
 } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { app } from "../state/app.svelte";
@@ -62,7 +62,7 @@ export class Session {
   #askedSettings = NO_SETTINGS;
   /** The id of the model of this conversation: the chosen one, or that of its first question. */
   #ownModel = $state<string | null>(null);
-  #last: { text: string; attachment: string; route: RouteChoice } | null = null;
+  #last: { text: string; attachment: string; containedTokens: number; route: RouteChoice } | null = null;
   /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
   /** When the panel was hidden, or the response ended if that was later. */
@@ -141,13 +141,9 @@ export class Session {
   /** What is sent for the typed line and the captured text. */
   #composed = $derived(composed(this.text.trim(), this.captured?.text ?? ""));
 
-  #capturedTokens = $derived(estimatedTokens(this.captured?.text ?? ""));
-
-  /**
-   * Why the captured text is too long for the route of the question, also in a saved prompt; empty if it is
-   * not.
-   */
-  attachedProblem = $derived(this.route.problemOf(this.#capturedTokens));
+  /** The tokens of the captured text if a saved prompt contains it. */
+  #containedTokens = $derived(
+    this.#composed.attachment === "" ? estimatedTokens(this.captured?.text ?? "") : 0);
 
   /**
    * Derived, so that news of the status that do not change it do not update the route. A loaded model keeps a
@@ -165,6 +161,7 @@ export class Session {
     this.route.update({
       conversation: this.conversation, typed: this.text, text, model: this.model,
       attachments: attachment === "" ? [] : [{ name: null, text: attachment }],
+      containedTokens: this.#containedTokens,
       contextLength: this.#contextLength,
     });
   }
@@ -213,16 +210,19 @@ export class Session {
   async ask(): Promise<void> {
     const typed = this.text.trim();
     if (this.isWriting || (typed === "" && !this.captured)) return;
-    const { text, attachment } = this.#composed;
-    if ((text === "" && attachment === "") || this.attachedProblem !== "") return;
     if (unknownCall(typed) !== null && this.text !== this.#warnedText) {
       this.#warnedText = this.text;
       return;
     }
+    await this.route.decided();
+    // Another press of the key has sent it, or the user types on.
+    if (this.isWriting || this.text.trim() !== typed || this.route.problem !== "") return;
+    const { text, attachment } = this.#composed;
+    if (text === "" && attachment === "") return;
     this.offer.decline();
     this.#remember(typed);
     this.question = typed || (this.captured?.text ?? "");
-    this.#last = { text, attachment, route: this.route.take(typed) };
+    this.#last = { text, attachment, containedTokens: this.#containedTokens, route: this.route.take(typed) };
     this.#lastAnswer = null;
     this.#warnedText = null;
     this.text = "";
@@ -258,7 +258,7 @@ export class Session {
   /** Continues in the chat window. Typed text is sent first. */
   async openInChat(): Promise<void> {
     if (this.text.trim() !== "" && !this.isWriting) await this.ask();
-    if ((this.failure && !this.answer) || this.attachedProblem !== "") return;
+    if ((this.failure && !this.answer) || this.route.problem !== "") return;
     await ipc.showWindow("chat", this.conversation, null);
     await ipc.hideWindow();
   }
@@ -357,14 +357,15 @@ export class Session {
 
   /** Sends the last question. If its conversation was deleted, creates a new one. */
   async #ask(overBudget: boolean): Promise<StartedTurn> {
-    const { text, attachment, route } = this.#last!;
+    const { text, attachment, containedTokens, route } = this.#last!;
+    const how: [(Route | null)?, number?] = containedTokens === 0 ? route : [route[0] ?? null, containedTokens];
     const attachments = attachment === "" ? [] : [{ name: null, text: attachment }];
     if (this.assistant !== this.#askedWith) this.conversation = null;
     this.#askedWith = this.assistant;
     const { settings, model } = this;
     this.#askedSettings = settings;
     const ask = async () => {
-      const started = await ipc.ask(this.conversation, text, attachments, overBudget, false, settings, ...route);
+      const started = await ipc.ask(this.conversation, text, attachments, overBudget, false, settings, ...how);
       this.#ownModel ??= model?.id ?? null;
       return started;
     };

@@ -10,7 +10,7 @@ import { number, t } from "../i18n";
 import { ipc, type AttachedText, type ConversationId, type ModelView, type Route, type RouteLimits } from "../ipc";
 import { app } from "./app.svelte";
 import { routeOf } from "./prompts.svelte";
-import { attachedBytes, utf8Bytes } from "./tokens";
+import { attachedBytes, attachedTokens, utf8Bytes } from "./tokens";
 
 /** The chip appears in a pause, so that it does not flicker while the user types. */
 export const ROUTE_DELAY_MS = 250;
@@ -30,6 +30,8 @@ export interface Writing {
   /** What is sent for the typed text, such as the text of a saved prompt. */
   text: string;
   attachments: readonly AttachedText[];
+  /** Tokens of an attached text that `text` contains, such as a selection in a saved prompt. */
+  containedTokens?: number;
   /** The model that responds; null if it is not known. */
   model: ModelView | null;
   /** Its context length; null if it is not known. */
@@ -43,17 +45,23 @@ export class MessageRoute {
   limits = $state.raw<RouteLimits>(NO_LIMITS);
   /** The context length of the model that would respond; null if it is not known. */
   contextLength = $state<number | null>(null);
+  /** Why the attached text is too long for the route, as the app decided; empty if it is not. */
+  problem = $state("");
   /** The user removed the chip. */
   isRemoved = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  /** Asks the app about the newest text, which it was not asked about yet. */
+  private ask: (() => Promise<void>) | undefined;
+  /** Resolves when the app has answered the last question. */
+  private asked: Promise<void> = Promise.resolve();
   /** Counts changes, so that a late result of an earlier text is not shown. */
   private turn = 0;
 
   /** The message changed. A chip that the user removed stays away until the text is empty. */
-  update({ conversation, typed, text, attachments, model, contextLength }: Writing): void {
-    clearTimeout(this.timer);
+  update({ conversation, typed, text, attachments, containedTokens = 0, model, contextLength }: Writing): void {
+    this.forget();
     this.contextLength = contextLength;
-    const turn = ++this.turn;
+    const { turn } = this;
     if (typed.trim() === "") this.isRemoved = false;
     const isOff = this.isRemoved || app.settings?.general.routing_off;
     // A base model has no roles, and gets the same text on every route.
@@ -66,51 +74,66 @@ export class MessageRoute {
       conversation, text, route: said, context_length: contextLength,
       attachments: attachments.map((one) => ({ ...one, text: one.text.slice(0, MAX_ATTACHED_CHARS) })),
       n_bytes: utf8Bytes(text) + attachedBytes(attachments),
+      attached_tokens: containedTokens + attachedTokens(attachments),
     });
-    this.timer = setTimeout(() => {
-      void ipc.route(draft()).then(
-        (found) => {
-          if (turn === this.turn) this.show(found.route, found.limits);
+    this.ask = () => {
+      clearTimeout(this.timer);
+      this.ask = undefined;
+      const asked = draft();
+      return this.asked = ipc.route(asked).then(
+        ({ route, limits, is_attached_too_long: isTooLong }) => {
+          if (turn !== this.turn) return;
+          this.show(route, limits, isTooLong ? problemOf(asked.attached_tokens, route, limits) : "");
         },
         // Without a chip, the message can be sent all the same.
         () => undefined,
       );
-    }, ROUTE_DELAY_MS);
+    };
+    this.timer = setTimeout(this.ask, ROUTE_DELAY_MS);
   }
 
-  private show(route: Route, limits = NO_LIMITS): void {
+  /** Resolves when the app has decided about the newest text; asks it now if a pause has not come yet. */
+  async decided(): Promise<void> {
+    await (this.ask?.() ?? this.asked);
+  }
+
+  private show(route: Route, limits = NO_LIMITS, problem = ""): void {
     this.shown = route;
     this.limits = limits;
+    this.problem = problem;
+  }
+
+  /** Forgets the text that the app was or would be asked about. */
+  private forget(): void {
+    clearTimeout(this.timer);
+    this.ask = undefined;
+    this.turn += 1;
   }
 
   /** Makes the message plain chat. */
   remove(): void {
-    clearTimeout(this.timer);
-    this.turn += 1;
+    this.forget();
     this.isRemoved = true;
     this.show("chat");
-  }
-
-  /** Why this many tokens of attached text are too many for the route; empty if they are not. */
-  problemOf(tokens: number): string {
-    const max = this.limits.attached_tokens;
-    if (max === null || tokens <= max || this.shown === "chat") return "";
-    // Rounded up, so that the numbers never look equal.
-    const used = Math.ceil(tokens / 10) * 10;
-    return t("chat.context.attached_too_long", {
-      used: number(used), max: number(max), task: t(`chat.route.${this.shown}`) });
   }
 
   /** The message `text` is sent: returns what the user said about its route, and starts anew. */
   take(text: string): RouteChoice {
     const said = routeOf(text.trim());
     const choice: RouteChoice = this.isRemoved ? ["chat"] : said ? [said] : [];
-    clearTimeout(this.timer);
-    this.turn += 1;
+    this.forget();
     this.isRemoved = false;
     this.show("chat");
     return choice;
   }
+}
+
+function problemOf(tokens: number, route: Route, { attached_tokens: max }: RouteLimits): string {
+  if (route === "chat") return "";
+  // Rounded up, so that the numbers never look equal.
+  const used = Math.ceil(tokens / 10) * 10;
+  return t("chat.context.attached_too_long", {
+    used: number(used), max: number(max ?? 0), task: t(`chat.route.${route}`) });
 }
 
 /** The route of the composer's message. */

@@ -44,7 +44,7 @@ describe("the route of a message", () => {
     await pause();
     expect(route.shown).toBe("translate");
     expect(calls()).toEqual([{
-      conversation: 7, text: "in german please", route: null, context_length: 8192, n_bytes: 9016,
+      conversation: 7, text: "in german please", route: null, context_length: 8192, n_bytes: 9016, attached_tokens: 2250,
       attachments: [{ name: "a.txt", text: long.slice(0, 4000) }],
     }]);
     expect(route.take("in german please")).toEqual([]);
@@ -85,20 +85,41 @@ describe("the route of a message", () => {
   });
 
   it("says that attached text is too long, until it is plain chat", async () => {
-    write("in german", [{ name: "a.txt", text: "a" }]);
-    expect(route.problemOf(5000)).toBe("");
+    const attached = (n_tokens: number) => [{ name: "a.txt", text: "a".repeat(4 * n_tokens) }];
+    write("in german", attached(3276));
     await pause();
-    expect(route.problemOf(3276)).toBe("");
-    expect(route.problemOf(3277)).toBe(
+    expect(route.problem).toBe("");
+    write("in german", attached(3277));
+    await pause();
+    expect(route.problem).toBe(
       "“Translate” takes up to 3,276 tokens of attached text, and yours has about 3,280. " +
       "Attach less, press Esc for plain chat, or raise the share in Settings.");
     route.remove();
-    expect(route.problemOf(3277)).toBe("");
-    // Without the model’s context length, nobody knows.
+    expect(route.problem).toBe("");
+    // Text that the message contains counts too.
     write("");
-    write("in german", [{ name: "a.txt", text: "a" }], { contextLength: null });
+    write("in german", attached(3000), { containedTokens: 277 });
     await pause();
-    expect(route.problemOf(5000)).toBe("");
+    expect(route.problem).not.toBe("");
+    // Without the model’s context length, nobody knows.
+    write("in german", attached(5000), { contextLength: null });
+    await pause();
+    expect(route.problem).toBe("");
+  });
+
+  it("is decided at once for a message that is sent before the pause", async () => {
+    write("in german", [{ name: "a.txt", text: "a".repeat(20_000) }]);
+    const decided = route.decided();
+    expect(calls()).toHaveLength(1);
+    await decided;
+    expect(route.problem).not.toBe("");
+    await pause();
+    await route.decided();
+    expect(calls()).toHaveLength(1);
+    // A message of plain chat needs no decision.
+    write("");
+    await route.decided();
+    expect(calls()).toHaveLength(1);
   });
 
   it("is none for a model without roles", async () => {

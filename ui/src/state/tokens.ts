@@ -4,24 +4,23 @@
  */
 import type { AttachedText } from "../ipc";
 
-const CHARS_PER_TOKEN = 4;
-
-/** Characters of Chinese, Japanese and Korean, of which each is about one token. */
-function isWide(code: number): boolean {
-  return (code >= 0x3040 && code <= 0x30ff) || (code >= 0x3400 && code <= 0x9fff) ||
-    (code >= 0xac00 && code <= 0xd7af) || (code >= 0xf900 && code <= 0xfaff);
+/** Returns about how many quarters of a token a UTF-16 code unit is. */
+function quarters(unit: number): number {
+  if (unit >= 0x3000 || (unit >= 0x30 && unit <= 0x39)) return 4;
+  const isLetter = (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x61 && unit <= 0x7a);
+  return isLetter || unit <= 0x20 ? 1 : 2;
 }
 
-/** Returns about how many tokens a text has. */
+/** Returns about how many tokens a text has, rather too many than too few. */
 export function estimatedTokens(text: string): number {
-  let wide = 0;
-  for (let at = 0; at < text.length; at += 1) if (isWide(text.charCodeAt(at))) wide += 1;
-  return wide + Math.ceil((text.length - wide) / CHARS_PER_TOKEN);
+  let sum = 0;
+  for (let at = 0; at < text.length; at += 1) sum += quarters(text.charCodeAt(at));
+  return Math.ceil(sum / 4);
 }
 
 /** Returns about how many tokens a text has of which only the length is known. */
 export function tokensOfLength(n_chars: number): number {
-  return Math.ceil(n_chars / CHARS_PER_TOKEN);
+  return Math.ceil(n_chars / 4);
 }
 
 interface Size {

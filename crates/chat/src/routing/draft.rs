@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use transom_store::{AttachedText, ConversationId, Store, StoreError};
 
-use super::limits::{SentMessage, size_of};
+use super::limits::{SentMessage, is_too_long, size_of};
 use super::{Route, RouteLimits, Routes, Routing, Signals, previous_route, route, selection_kind};
 
 /// A message that is being written.
@@ -18,6 +18,9 @@ pub struct Draft {
     pub attachments: Vec<AttachedText>,
     /// Bytes of UTF-8 of the message and of all of its attached texts.
     pub n_bytes: u64,
+    /// Estimated tokens of all attached texts, also of one that the message contains, such as a selection
+    /// in a saved prompt.
+    pub attached_tokens: u32,
     /// The route that the user chose; `None` lets the app decide.
     pub route: Option<Route>,
     /// The context length of the model that it would be sent to; `None` if that is not known.
@@ -32,6 +35,8 @@ pub struct DraftRoute {
     pub route: Route,
     /// What its request may contain; without limits while the context length is not known.
     pub limits: RouteLimits,
+    /// The attached text is too long for the route, so the message must not be sent on it.
+    pub is_attached_too_long: bool,
 }
 
 /// Returns the route that a message would get, and the limits of its request, by the same functions as for
@@ -83,7 +88,11 @@ pub fn route_of_draft(
     let earlier = path.iter().rev();
     let earlier = earlier.map(|head| store.message(head.id).map(|message| size_of(&message)));
     let limits = RouteLimits::new((route, routes), message, earlier, context_length as usize)?;
-    Ok(DraftRoute { route, limits })
+    Ok(DraftRoute {
+        route,
+        limits,
+        is_attached_too_long: is_too_long(draft.attached_tokens, limits.attached_tokens),
+    })
 }
 
 #[cfg(test)]
@@ -97,7 +106,7 @@ mod tests {
     use super::*;
     use crate::request::tests::info;
     use crate::request::{request, routed_request};
-    use crate::routing::route_of;
+    use crate::routing::{check_attached, estimated_tokens, route_of};
 
     const CONTEXT: usize = 4096;
 
@@ -141,6 +150,7 @@ mod tests {
                 text: text.to_owned(),
                 attachments: attachment.into_iter().collect(),
                 n_bytes: (text.len() + attached.len()) as u64,
+                attached_tokens: estimated_tokens(attached) as u32,
                 route: None,
                 context_length: Some(CONTEXT as u32),
             }
@@ -160,6 +170,15 @@ mod tests {
         let leaf = chat.store.path(chat.id).unwrap().last().unwrap().id;
         let path = chat.store.history(leaf).unwrap();
         assert_eq!(shown.route, route_of(&path, routing, routes), "{text}");
+        let checked = check_attached(&path, 0, (shown.route, routes), CONTEXT);
+        assert_eq!(shown.is_attached_too_long, checked.is_err(), "{text}");
+        // The same text within the message.
+        let mut alone = chat.store.message(leaf).unwrap();
+        alone.attachment.clear();
+        let alone = std::slice::from_ref(&alone);
+        let n_tokens = estimated_tokens(attached);
+        let checked = check_attached(alone, n_tokens, (shown.route, routes), CONTEXT);
+        assert_eq!(shown.is_attached_too_long, checked.is_err(), "{text}");
 
         let settings = ModelSettings::default();
         let sent = |on_route| {
@@ -204,11 +223,13 @@ mod tests {
             ("translate".to_owned(), half),
         ];
         let long = "Guten Tag, wir sind um drei am Bahnhof. ".repeat(20);
+        let longer = "Guten Tag, wir sind um drei am Bahnhof. ".repeat(200);
         for routes in [Routes::default(), Routes::with(&named.into())] {
             for n_exchanges in [0, 1, 3, 9] {
                 for (text, attached) in [
                     ("hello", ""),
                     ("in english please", &*long),
+                    ("in english please", &longer),
                     ("/translate into German", ""),
                     ("/translate Guten Tag, bis morgen um drei", ""),
                     ("summarize this", &long),

@@ -135,32 +135,40 @@ fn max_attached(routes: &Routes, route: Route, context_length: usize) -> Option<
     Some(tokens_of(share, context_length))
 }
 
-/// Checks the text that is attached to the last message of `path`, which is never cut. A continued response
-/// has its attached text already.
+/// Checks the text that is attached to the last message of `path`, which is never cut, and the
+/// `contained_tokens` of such a text within the message itself. A continued response has its attached text
+/// already.
 ///
 /// # Errors
 /// [`Failure::AttachedTooLong`] if the route allows less.
 pub fn check_attached(
     path: &[Message],
+    contained_tokens: usize,
     (route, routes): (Route, &Routes),
     context_length: usize,
 ) -> Result<(), Failure> {
     let question = path
         .last()
         .filter(|message| message.role == MessageRole::User);
-    let max_tokens = max_attached(routes, route, context_length);
+    let max_tokens = max_attached(routes, route, context_length).map(to_u32);
     let (Some(question), Some(max_tokens)) = (question, max_tokens) else {
         return Ok(());
     };
     let attached_tokens = attached_tokens(&attached_text::split(&question.attachment));
-    if attached_tokens <= max_tokens {
-        return Ok(());
+    let attached_tokens = to_u32(attached_tokens.saturating_add(contained_tokens));
+    match is_too_long(attached_tokens, Some(max_tokens)) {
+        false => Ok(()),
+        true => Err(Failure::AttachedTooLong {
+            route,
+            attached_tokens,
+            max_tokens,
+        }),
     }
-    Err(Failure::AttachedTooLong {
-        route,
-        attached_tokens: to_u32(attached_tokens),
-        max_tokens: to_u32(max_tokens),
-    })
+}
+
+/// Returns true if attached text has more tokens than [`RouteLimits::attached_tokens`].
+pub(super) fn is_too_long(attached_tokens: u32, max_tokens: Option<u32>) -> bool {
+    max_tokens.is_some_and(|max| attached_tokens > max)
 }
 
 fn attached_tokens(attachments: &[AttachedText]) -> usize {

@@ -213,7 +213,8 @@ impl AnswerTask {
             false => Route::Chat,
         };
         let route = (self.route, &self.options.routes);
-        check_attached(path, route, info.context_length)?;
+        let contained_tokens = self.options.contained_tokens;
+        check_attached(path, contained_tokens, route, info.context_length)?;
         let overflow = self.options.conversation.overflow;
         let mut settings = self.options.settings.clone();
         if overflow == Overflow::Summarize

@@ -193,6 +193,7 @@ fn options() -> TurnOptions {
         is_private: false,
         routing: Routing::Off,
         routes: Routes::default(),
+        contained_tokens: 0,
     }
 }
 

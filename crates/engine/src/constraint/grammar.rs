@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Grammar;
 use super::references::remove_ignored;
@@ -19,8 +19,8 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 /// How deep a schema may be nested.
 const MAX_DEPTH: usize = 100;
 
-/// White space between the parts of a JSON text. A model that is not sure what to write may write
-/// white space without end, and without any it writes worse JSON.
+/// White space between the parts of a JSON text, where a schema asks for it. A model that is not sure
+/// what to write may write white space without end.
 const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
 
 /// How long the search for the keyword that cannot be held may take.
@@ -86,7 +86,12 @@ fn of_schema(schema: &Value) -> Result<TopLevelGrammar, EngineError> {
     // Writing to it cannot fail, nor can a value be no JSON.
     let _ = serde_json::to_writer(&mut size, schema);
     check_size(size.0)?;
-    Ok(TopLevelGrammar::from_json_schema(with_whitespace(schema)?))
+    match schema {
+        Value::Object(_) | Value::Bool(true) => {}
+        Value::Bool(false) => return Err(invalid("", "", "no JSON is valid under `false`")),
+        _ => return Err(invalid("", "", "a schema is a JSON object")),
+    }
+    Ok(TopLevelGrammar::from_json_schema(with_layout(schema)))
 }
 
 /// Counts the bytes that are written to it.
@@ -200,30 +205,36 @@ fn check_depth(schema: &Value) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Adds llguidance's options. Those of the caller stay, except where they would allow endless white
-/// space or leave out what cannot be held.
-fn with_whitespace(schema: &Value) -> Result<Value, EngineError> {
-    let mut map = match schema {
-        Value::Object(map) => map.clone(),
-        Value::Bool(true) => Map::new(),
-        Value::Bool(false) => return Err(invalid("", "", "no JSON is valid under `false`")),
-        _ => return Err(invalid("", "", "a schema is a JSON object")),
-    };
-    let mut options = match map.remove("x-guidance") {
-        None => Map::new(),
-        Some(Value::Object(options)) => options,
-        Some(_) => return Err(invalid("/x-guidance", "x-guidance", "it is not an object")),
-    };
-    options.insert("whitespace_pattern".to_owned(), json!(WHITESPACE));
-    options.insert("lenient".to_owned(), json!(false));
-    options.insert("coerce_one_of".to_owned(), json!(false));
-    if options.get("whitespace_flexible") == Some(&json!(false)) {
-        options.remove("whitespace_pattern");
+/// Returns a schema with llguidance's options, and without the keywords that its draft ignores.
+/// Anything but an object counts as a schema without keywords.
+///
+/// The layout of the JSON is one line as Python's `json.dumps` writes it, which models know from tool
+/// calls and of which nothing is left to choose. The options of the caller stay, except where they would
+/// allow endless white space or leave out what cannot be held.
+pub(crate) fn with_layout(schema: &Value) -> Value {
+    let mut map = schema.as_object().cloned().unwrap_or_default();
+    let options = map.entry("x-guidance").or_insert_with(|| json!({}));
+    // llguidance refuses options that are no object.
+    if let Value::Object(options) = options {
+        let has_pattern = options.remove("whitespace_pattern").is_some();
+        match options.get("whitespace_flexible") {
+            Some(Value::Bool(false)) => {}
+            None if !has_pattern => {
+                options.insert("whitespace_flexible".to_owned(), json!(false));
+                for (name, text) in [("item_separator", ", "), ("key_separator", ": ")] {
+                    options.entry(name).or_insert_with(|| json!(text));
+                }
+            }
+            _ => {
+                options.insert("whitespace_pattern".to_owned(), json!(WHITESPACE));
+            }
+        }
+        options.insert("lenient".to_owned(), json!(false));
+        options.insert("coerce_one_of".to_owned(), json!(false));
     }
-    map.insert("x-guidance".to_owned(), Value::Object(options));
     let mut schema = Value::Object(map);
     remove_ignored(&mut schema);
-    Ok(schema)
+    schema
 }
 
 /// Finds the innermost part of a schema that cannot be held.
@@ -270,8 +281,8 @@ impl Search<'_> {
                 }
             }
         }
-        let schema = with_whitespace(&schema);
-        schema.is_ok_and(|schema| translate(TopLevelGrammar::from_json_schema(schema)).is_err())
+        schema.is_object()
+            && translate(TopLevelGrammar::from_json_schema(with_layout(&schema))).is_err()
     }
 }
 

@@ -283,10 +283,40 @@ impl Guide {
         let tokens = text.and_then(tokenize).filter(spells);
         let greedy = || Some(trie.greedy_tokenize(&bytes)).filter(spells);
         let mut tokens = tokens.or_else(greedy).unwrap_or_default();
-        // What follows the forced text may be part of its last token.
-        tokens.pop();
-        tokens.truncate(max.min(MAX_FORCED));
+        tokens.truncate(self.n_settled(&bytes, &tokens).min(max).min(MAX_FORCED));
         tokens
+    }
+
+    /// Returns how many of `tokens`, which spell the forced `text`, stay whatever follows. A token that
+    /// begins within the text may end behind it: `": ` is no two tokens if a value `true` follows, but
+    /// `":` and ` true`, and no model writes a space and `true`.
+    fn n_settled(&mut self, text: &[u8], tokens: &[u32]) -> usize {
+        let vocabulary = self.vocabulary.clone();
+        let trie = vocabulary.trie();
+        let mut start = 0;
+        for (index, token) in tokens.iter().enumerate() {
+            let end = start + trie.token_len(*token);
+            if (start..end).any(|at| self.may_be_longer(tokens, &text[at..])) {
+                return index;
+            }
+            start = end;
+        }
+        tokens.len()
+    }
+
+    /// Returns true if a token may begin with `rest`, the end of the text that `tokens` spell, and have
+    /// a next byte that the grammar allows.
+    fn may_be_longer(&mut self, tokens: &[u32], rest: &[u8]) -> bool {
+        let vocabulary = self.vocabulary.clone();
+        let trie = vocabulary.trie();
+        let Some(node) = trie.child_at_bytes(trie.root(), rest) else {
+            return false;
+        };
+        let mut bytes = trie.node_children(node).map(|child| child.byte());
+        bytes.any(|byte| match trie.token_id_at_bytes(&[byte]) {
+            Some(token) => self.accepts(&[tokens, &[token]].concat()).unwrap_or(true),
+            None => true,
+        })
     }
 
     /// Why the matcher has stopped. Its own message may quote the grammar and is left out.

@@ -1,3 +1,6 @@
+mod forced;
+mod layout;
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -54,18 +57,18 @@ fn a_schema_allows_its_instances_and_nothing_else() {
         "additionalProperties": false,
     }));
     for text in [
-        r#"{"name":"Ann","age":3}"#,
-        "{\n  \"name\": \"Aä\\n\",\n  \"age\": 0\n}",
+        r#"{"name": "Ann", "age": 3}"#,
+        r#"{"name": "Aä\n", "age": 0}"#,
     ] {
         assert!(matches(&schema, text), "{text}");
     }
     for text in [
         "",
         " {",
-        r#"{"name":"Ann"}"#,
-        r#"{"age":3,"name":"Ann"}"#,
-        r#"{"name":"Ann","age":-3}"#,
-        r#"{"name":"Ann","age":3} "#,
+        r#"{"name": "Ann"}"#,
+        r#"{"age": 3, "name": "Ann"}"#,
+        r#"{"name": "Ann", "age": -3}"#,
+        r#"{"name": "Ann", "age": 3} "#,
     ] {
         assert!(!matches(&schema, text), "{text}");
     }
@@ -89,8 +92,8 @@ fn keywords_beside_a_reference_count_by_the_declared_draft() {
         }
         schema
     };
-    let (short, long) = (r#"{"const":"ab"}"#, r#"{"const":"abc"}"#);
-    let listed = r#"{"b":{"$ref":"x","type":"y"}}"#;
+    let (short, long) = (r#"{"const": "ab"}"#, r#"{"const": "abc"}"#);
+    let listed = r#"{"b": {"$ref": "x", "type": "y"}}"#;
     for (draft, ignores) in [
         (None, false),
         (Some("https://json-schema.org/draft/2020-12/schema"), false),
@@ -117,18 +120,6 @@ fn keywords_beside_a_reference_count_by_the_declared_draft() {
     });
     assert!(matches(&Grammar::JsonSchema(root.clone()), r#""abc""#));
     assert!(!matches(&Grammar::JsonSchema(root), r#""abcd""#));
-}
-
-#[test]
-fn white_space_is_bounded() {
-    let text = |n| format!("{{{}\"a\": 1}}", " ".repeat(n));
-    assert!(matches(&Grammar::JsonObject, &text(32)));
-    assert!(!matches(&Grammar::JsonObject, &text(33)));
-    let own = json!({ "type": "object", "x-guidance": { "whitespace_pattern": " *" } });
-    assert!(!matches(&Grammar::JsonSchema(own), &text(33)));
-    let none = json!({ "type": "object", "x-guidance": { "whitespace_flexible": false } });
-    let none = Grammar::JsonSchema(none);
-    assert!(matches(&none, r#"{"a":1,"b":2}"#) && !matches(&none, r#"{"a": 1}"#));
 }
 
 #[test]
@@ -311,26 +302,6 @@ call: "f(" /[0-9]+/ ")"
 }
 
 #[test]
-fn forced_text_is_spelled_and_an_excluded_token_ends_the_response_with_an_error() {
-    let schema = json!({
-        "type": "object", "properties": { "temperature": { "type": "null" } },
-        "required": ["temperature"], "additionalProperties": false,
-    });
-    let mut response = start(Grammar::JsonSchema(schema));
-    write(&mut response, "{\"");
-    let forced: Vec<u32> = b"temperature".iter().map(|byte| (*byte).into()).collect();
-    assert_eq!(response.forced(100), forced);
-    assert_eq!(response.forced(3), forced[..3]);
-    // A tokenizer that spells other text is not used.
-    let mut response = response.spelled_by(|_| Some(vec![b'x'.into(); 13]));
-    assert_eq!(response.forced(100), forced);
-    assert_eq!(write(&mut response, "temperature\""), 12);
-    let failed = response.accept(b'x'.into());
-    assert!(matches!(failed, Err(EngineError::ConstraintFailed { .. })));
-    assert!(response.mask().is_err());
-}
-
-#[test]
 fn an_equal_grammar_is_compiled_once_and_each_response_starts_anew() {
     let mut constraints = Constraints::default();
     let constraint = Constraint::on_answer(Grammar::Choice(vec!["yes".to_owned()]));
@@ -402,20 +373,6 @@ fn reasoning_that_ends_within_an_accepted_draft_starts_the_constraint() {
         let answer: Vec<u32> = b"{1}".map(u32::from).to_vec();
         assert_eq!(written, [&wanted[..3], &answer[..]].concat());
     }
-}
-
-#[test]
-fn forced_text_is_spelled_by_the_tokenizer_of_the_model() {
-    let choices = ["goodbye 1", "goodbye 2"].map(str::to_owned).to_vec();
-    let constraint = Constraint::on_answer(Grammar::Choice(choices));
-    let mut table = byte_table(&[]);
-    table.tokens.push(TokenText::Text(b"odb".to_vec()));
-    let mut response = start_with(&constraint, None, table).unwrap();
-    write(&mut response, "g");
-    let longest = [b'o'.into(), 257, b'y'.into(), b'e'.into()];
-    assert_eq!(response.forced(100), longest);
-    response = response.spelled_by(|text| Some(text.bytes().map(u32::from).collect()));
-    assert_eq!(response.forced(100), b"oodbye".map(u32::from));
 }
 
 proptest! {

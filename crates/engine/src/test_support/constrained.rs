@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::constraint::{Constraint, Constraints, ResponseConstraint, TokenTable, TokenText};
 use crate::error::EngineError;
 use crate::job_control::JobControl;
@@ -34,6 +36,24 @@ pub fn starter_tokens() -> Result<(Tokenizer, TokenTable), EngineError> {
     let tokenizer = Tokenizer::from_folder(&folder)?;
     let table = tokenizer.token_table(STARTER_TOKENS, vec![STARTER_END])?;
     Ok((tokenizer, table))
+}
+
+/// Returns JSON in the layout of constrained responses.
+pub fn one_line(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(one_line).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(map) => {
+            let pair = |(key, value): (&String, &Value)| {
+                format!("{}: {}", Value::from(&**key), one_line(value))
+            };
+            let pairs: Vec<String> = map.iter().map(pair).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        _ => value.to_string(),
+    }
 }
 
 /// Returns the constraint of a response before its first token. `open` is the reasoning section that the

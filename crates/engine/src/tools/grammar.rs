@@ -13,10 +13,7 @@ use super::families::{CallGrammar, Family, Tags};
 use super::schema::ValueTypes;
 use super::{Declared, Tool};
 use crate::chat::ToolChoice;
-use crate::constraint::{Constraint, Grammar, can_hold};
-
-/// White space between the parts of arguments; see `constraint`.
-const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
+use crate::constraint::{Constraint, Grammar, can_hold, with_layout};
 
 /// What a grammar is made of.
 pub(super) struct Rules<'a> {
@@ -144,8 +141,8 @@ impl Rules<'_> {
                 };
                 let head = self.text(&format!("{before}{}{between}", tool.name));
                 let arguments = match tool.is_held {
-                    true => with_whitespace(&closed(&tool.schema)),
-                    false => with_whitespace(&json!({ "type": "object" })),
+                    true => with_layout(&closed(&tool.schema)),
+                    false => with_layout(&json!({ "type": "object" })),
                 };
                 format!("{head} %json {arguments} {}", self.text(after))
             }
@@ -198,7 +195,7 @@ impl Rules<'_> {
                 _ if types.is_only_string() => "plain_value".to_owned(),
                 _ => {
                     let schema = with_definitions(property, &tool.schema);
-                    format!("%json {} {end}", with_whitespace(&schema))
+                    format!("%json {} {end}", with_layout(&schema))
                 }
             };
             let optional = if is_required { "" } else { "?" };
@@ -306,7 +303,7 @@ const OBJECT_KEYWORDS: [&str; 6] = [
 
 /// Returns true if no other keyword than these says which values are valid.
 fn has_only(schema: &Value, keywords: &[&str]) -> bool {
-    const NOTES: [&str; 7] = [
+    const NOTES: [&str; 8] = [
         "title",
         "description",
         "default",
@@ -314,6 +311,7 @@ fn has_only(schema: &Value, keywords: &[&str]) -> bool {
         "deprecated",
         "$schema",
         "$comment",
+        "x-guidance",
     ];
     let is_known = |key: &String| keywords.contains(&&**key) || NOTES.contains(&&**key);
     schema
@@ -378,14 +376,6 @@ fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
         }
     }
     schema
-}
-
-/// Bounds the white space of arguments.
-fn with_whitespace(schema: &Value) -> Value {
-    let mut map = schema.as_object().cloned().unwrap_or_default();
-    let options = json!({ "whitespace_pattern": WHITESPACE });
-    map.insert("x-guidance".to_owned(), options);
-    Value::Object(map)
 }
 
 /// Returns the schema of a property with the definitions that it may refer to.

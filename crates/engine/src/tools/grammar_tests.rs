@@ -80,9 +80,12 @@ fn start(
         schema,
         is_held: true,
     };
+    let mut flexible = schema.clone();
+    flexible["x-guidance"] = json!({"whitespace_flexible": true});
     let declared = Declared {
         tools: vec![
             tool("weather", schema),
+            tool("flexible", flexible),
             tool("now", json!({"type": "object"})),
             Tool {
                 is_held: false,
@@ -181,6 +184,33 @@ fn every_family_may_call_and_answer_and_must_call_where_that_is_required() {
                     "{name} {is_special}"
                 );
             }
+        }
+    }
+}
+
+/// As the templates write earlier calls. Tags and Gemma's notation have a layout of their own.
+#[test]
+fn arguments_in_json_are_one_line_unless_the_schema_asks_for_white_space() {
+    for (name, text) in RESPONSES {
+        let mut families = families::FAMILIES.iter();
+        let family = families.find(|family| family.name == name).unwrap();
+        if !matches!(family.grammar, families::CallGrammar::Json { .. }) {
+            continue;
+        }
+        let special = special(family, true);
+        let end = 256 + special.len() as u32;
+        for (arguments, is_default) in [
+            ("{\"city\": \"Z\", \"days\": 2}", true),
+            ("{\"city\":\"Z\",\"days\":2}", false),
+            ("{\n  \"city\": \"Z\",\n  \"days\": 2\n}", false),
+        ] {
+            let text = text.replace("{\"city\": \"Z\"}", arguments);
+            let tokens = tokens_of(&text, &special);
+            let mut response = start(family, &ToolChoice::Required, &special);
+            assert_eq!(allows(&mut response, &tokens, end), is_default, "{text}");
+            let tokens = tokens_of(&text.replace("weather", "flexible"), &special);
+            let mut response = start(family, &ToolChoice::Required, &special);
+            assert!(allows(&mut response, &tokens, end), "{text}");
         }
     }
 }

@@ -25,8 +25,6 @@ fn schema() -> Value {
         },
         "required": ["kind", "count", "tags"],
         "additionalProperties": false,
-        // Without white space, so that no response reaches the end of the context.
-        "x-guidance": { "whitespace_flexible": false },
     })
 }
 
@@ -63,7 +61,7 @@ pub(crate) async fn every_constrained_response_is_valid(subject: &Subject) {
 
 pub(crate) async fn forced_and_drafted_tokens_change_no_constrained_response(subject: &Subject) {
     let mut process = TestProcess::tiny(subject).await;
-    let prompt = r#"{"kind":"first","count":1,"tags":[]}"#.repeat(3);
+    let prompt = r#"{"kind": "first", "count": 1, "tags": []}"#.repeat(3);
     let request = TestRequest::text(&prompt).max_tokens(2000);
     let greedy = constrained(request.clone(), Grammar::JsonSchema(schema()));
     let seeded = greedy.clone().seeded(1.0, 3);

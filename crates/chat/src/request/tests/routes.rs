@@ -360,7 +360,7 @@ fn attached_text_may_take_the_share_of_its_route() {
     let more = taken_along(&"a".repeat(4 * 1638 + 1), "in english");
     let built_in = Routes::default();
     let check = |path: &[Message], route, routes: &Routes| {
-        check_attached(path, (route, routes), info().context_length)
+        check_attached(path, 0, (route, routes), info().context_length)
     };
     let of = |message: &Message, route| check(std::slice::from_ref(message), route, &built_in);
     assert_eq!(of(&most, Route::Translate), Ok(()));
@@ -369,7 +369,7 @@ fn attached_text_may_take_the_share_of_its_route() {
         attached_tokens: 1639,
         max_tokens: 1638,
     };
-    assert_eq!(of(&more, Route::Translate), Err(too_long));
+    assert_eq!(of(&more, Route::Translate), Err(too_long.clone()));
     assert_eq!(of(&more, Route::Summarize), Ok(()));
     assert_eq!(of(&more, Route::Chat), Ok(()));
     let endless = taken_along(&"a".repeat(1_000_000), "in english");
@@ -384,6 +384,13 @@ fn attached_text_may_take_the_share_of_its_route() {
     assert!(of(&both, Route::Rewrite).is_err());
     let typed = person(&format!("/translate {}", "word ".repeat(5000)));
     assert_eq!(of(&typed, Route::Translate), Ok(()));
+    // Unless a window says that it contains attached text, which then counts with the others.
+    let contains = |n_tokens| {
+        let (path, route) = ([most.clone()], (Route::Translate, &built_in));
+        check_attached(&path, n_tokens, route, info().context_length)
+    };
+    assert_eq!(contains(0), Ok(()));
+    assert_eq!(contains(1), Err(too_long));
 
     // A response that is continued has it already.
     let continued = [more.clone(), model("Good", Ending::Length)];
