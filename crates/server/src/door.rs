@@ -86,7 +86,7 @@ pub(crate) async fn pass(
     let route = route.map_or("other", MatchedPath::as_str).to_owned();
     let origin = request.headers().get(header::ORIGIN).cloned();
     let has_record = !WATCHED_ROUTES.contains(&&*route) && method != Method::OPTIONS;
-    let record = has_record.then(|| state.activity_log().open(&route));
+    let record = has_record.then(|| state.activity_log.open(&route));
     let mut response = match enter(&state, &mut request, &request_id, record.as_ref()) {
         Ok(None) => next.run(request).await,
         Ok(Some(preflight)) => preflight,
@@ -106,7 +106,7 @@ pub(crate) async fn pass(
     if let Some(record) = record {
         record.set_status(status.as_u16());
     }
-    state.metrics().count_request(&route, status.as_u16());
+    state.metrics.count_request(&route, status.as_u16());
     let milliseconds = began.elapsed().as_millis();
     tracing::info!(%method, route, status = status.as_u16(), milliseconds, request_id, "request");
     response
@@ -152,7 +152,7 @@ fn enter(
 /// Checks that the request is meant for this server, in its one `Host` header and in its address.
 fn check_host(request: &Request, state: &ServerState) -> Result<(), ApiError> {
     let is_ours = |host: &str| {
-        let mut ports = [Some(state.port()), state.ollama_port()]
+        let mut ports = [Some(state.port), state.ollama_port]
             .into_iter()
             .flatten();
         ports.any(|port| is_local(host, port))
@@ -165,7 +165,7 @@ fn check_host(request: &Request, state: &ServerState) -> Result<(), ApiError> {
     if is_only_one && is_for_us && host.is_some_and(is_ours) {
         return Ok(());
     }
-    let port = state.port();
+    let port = state.port;
     let message = format!("this server is http://localhost:{port}; use this address");
     Err(refused(StatusCode::MISDIRECTED_REQUEST, message))
 }
@@ -213,7 +213,7 @@ fn check_key(state: &ServerState, headers: &HeaderMap) -> Result<String, ApiErro
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
     });
     let keys = [bearer, text("x-api-key")];
-    let mut names = keys.into_iter().map(|key| state.access().name_of(key));
+    let mut names = keys.into_iter().map(|key| state.access.name_of(key));
     names.find_map(|name| name).ok_or_else(|| {
         let message = "a valid key is required, as `Authorization: Bearer KEY` or `x-api-key: KEY`; \
                        `transom serve keys add NAME` creates one";

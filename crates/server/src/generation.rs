@@ -121,7 +121,7 @@ pub(crate) struct Generation {
 impl Generation {
     /// Begins a job of a client. Nothing is waited for.
     pub(crate) fn start(state: Arc<ServerState>, job: Job, caller: &Caller) -> Self {
-        state.metrics().count_opened();
+        state.metrics.count_opened();
         caller.set_model(&job.model.name);
         let status = state.supervisor().status().borrow().clone();
         // A loaded model need not be asked for; else another request could come in between.
@@ -388,7 +388,7 @@ impl Generation {
 
     /// Counts a response, and saves its measurements for later estimates.
     fn record(&self, stats: &Stats) {
-        let metrics = self.state.metrics();
+        let metrics = &self.state.metrics;
         metrics.count_response(stats, self.reasoning_tokens, self.wait, self.first_text);
         if self.job.params.constraint.is_some() {
             metrics.count_constrained(stats.generated_tokens.saturating_sub(self.reasoning_tokens));
@@ -419,12 +419,12 @@ impl Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         if !self.is_over && self.response.is_some() {
-            self.state.metrics().count_canceled();
+            self.state.metrics.count_canceled();
             if let Some(record) = &self.record {
                 record.set_canceled();
             }
         }
-        self.state.metrics().count_closed();
+        self.state.metrics.count_closed();
     }
 }
 

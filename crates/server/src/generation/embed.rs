@@ -28,9 +28,9 @@ struct OpenRequest<'a> {
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.state.metrics().count_canceled();
+            self.state.metrics.count_canceled();
         }
-        self.state.metrics().count_closed();
+        self.state.metrics.count_closed();
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn embed(
         false => Work::Embed(inputs),
     };
     let request = background_request(client, model.spec.clone(), work, keep_alive);
-    state.metrics().count_opened();
+    state.metrics.count_opened();
     let mut open = OpenRequest {
         state,
         is_over: false,
@@ -76,7 +76,7 @@ pub(crate) async fn embed(
         return match outcome {
             Outcome::Loaded { .. } => Ok(embedded),
             Outcome::Finished { .. } if embedded.vectors.len() == n_inputs => {
-                state.metrics().count_embedded(embedded.n_tokens);
+                state.metrics.count_embedded(embedded.n_tokens);
                 Ok(embedded)
             }
             Outcome::Finished {

@@ -99,7 +99,7 @@ async fn find(state: &ServerState, conversation: &mut MessagePrompt) -> Result<M
     let name = &conversation.model;
     let model = state.find_model(name, LoadSettings::default()).await?;
     let wants_thinking = conversation.chat.enable_thinking == Some(true);
-    if wants_thinking && !state.models().listed(&model.name).await?.may_reason() {
+    if wants_thinking && !state.models.listed(&model.name).await?.may_reason() {
         conversation.ignored.add("thinking");
     }
     Ok(model)

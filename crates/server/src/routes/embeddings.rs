@@ -62,7 +62,7 @@ pub(super) async fn embeddings(
     fields.tolerate(&["user"]);
     fields.finish(&mut ignored);
     let settings = LoadSettings::default();
-    let model = state.models().find_embedder(&name, settings).await?;
+    let model = state.models.find_embedder(&name, settings).await?;
     let dimensions = dimensions.of(&model)?;
     side.add_prefix(&model, &mut inputs, &mut ignored);
     let embedded = embed(&state, &model, inputs, caller.client(), keep_alive).await;

@@ -25,7 +25,7 @@ pub(super) async fn root(
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
     let is_at = |port: u16| host.is_some_and(|host| is_local(host, port));
-    match state.ollama_port().is_some_and(is_at) {
+    match state.ollama_port.is_some_and(is_at) {
         true => "Ollama is running",
         false => GREETING,
     }

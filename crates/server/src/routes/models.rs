@@ -22,7 +22,7 @@ pub(super) async fn list(
     State(state): State<Arc<ServerState>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let models = state.models().list().await?;
+    let models = state.models.list().await?;
     let protocol = Protocol::of("/v1/models", &headers);
     let views = models.iter().map(|model| view(&state, protocol, model));
     let views: Vec<Value> = views.collect();
@@ -46,7 +46,7 @@ pub(super) async fn one(
 ) -> Result<Response, ApiError> {
     let not_text = |_| ApiError::field("model", "the name of the model is not UTF-8 text");
     let Path(name) = name.map_err(not_text)?;
-    let model = state.models().listed(&name).await?;
+    let model = state.models.listed(&name).await?;
     let protocol = Protocol::of("/v1/models", &headers);
     Ok(json_response(&view(&state, protocol, &model)))
 }

@@ -133,7 +133,7 @@ async fn find(state: &ServerState, request: &GenerateRequest) -> Result<Model, A
     let model = state.find_model(&request.model, settings).await?;
     check_context(&model, request.context_length)?;
     // Clients know these words.
-    if request.think == Some(true) && !state.models().listed(&model.name).await?.may_reason() {
+    if request.think == Some(true) && !state.models.listed(&model.name).await?.may_reason() {
         let message = format!(
             "{:?} does not support thinking; leave out `think`",
             model.name

@@ -76,7 +76,7 @@ fn view(state: &ServerState, status: &Status) -> Value {
         "models": models,
         "queue": status.queue.len(),
         "jobs": status.running.iter().chain(&status.queue).map(job_view).collect::<Vec<_>>(),
-        "requests": state.metrics().n_open(),
+        "requests": state.metrics.n_open(),
         "budget_bytes": status.budget_bytes,
         "in_use_bytes": status.in_use_bytes,
         "signals": status.signals,
@@ -141,7 +141,7 @@ pub(super) async fn metrics(State(state): State<Arc<ServerState>>) -> Response {
         (
             "open_requests",
             "Open requests of this server.",
-            state.metrics().n_open() as f64,
+            state.metrics.n_open() as f64,
         ),
         (
             "memory_bytes",
@@ -169,7 +169,7 @@ pub(super) async fn metrics(State(state): State<Arc<ServerState>>) -> Response {
             .iter()
             .map(|(name, value)| (&**name, "1 if loaded.", *value)),
     );
-    let mut response = Response::new(state.metrics().text(&gauges).into());
+    let mut response = Response::new(state.metrics.text(&gauges).into());
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);
     response

@@ -91,7 +91,7 @@ async fn convert(
     let keep_alive = keep_alive::take(&mut fields)?;
     fields.finish(&mut ignored);
     let settings = LoadSettings::default();
-    let model = state.models().find_any(name, settings).await?;
+    let model = state.models.find_any(name, settings).await?;
     let pieces = convert_tokens(state, &model, input, caller, keep_alive).await;
     let pieces = pieces.map_err(|error| blame(error, "tokens"))?;
     Ok(name_ignored(json_text(view(&pieces)), &ignored))

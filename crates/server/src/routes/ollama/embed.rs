@@ -124,7 +124,7 @@ impl EmbedRequest {
         caller: &Caller,
     ) -> Result<(Model, Embedded, Ignored), ApiError> {
         let wanted = self.settings.context_length;
-        let models = state.models();
+        let models = &state.models;
         let model = models.find_embedder(&self.model, self.settings).await?;
         super::check_context(&model, wanted)?;
         let dimensions = self.dimensions.of(&model)?;

@@ -26,14 +26,14 @@ pub(super) async fn version() -> Response {
 
 /// `GET /api/tags`: the installed models.
 pub(super) async fn tags(State(state): State<Arc<ServerState>>) -> Result<Response, ApiError> {
-    let models = state.models().list().await?;
+    let models = state.models.list().await?;
     let models: Vec<Value> = models.iter().map(entry).collect();
     Ok(json_response(&json!({ "models": models })))
 }
 
 /// `GET /api/ps`: the loaded models.
 pub(super) async fn running(State(state): State<Arc<ServerState>>) -> Result<Response, ApiError> {
-    let listed = state.models().list().await?;
+    let listed = state.models.list().await?;
     let status = state.supervisor().current_status().await;
     let loaded = status.models.iter().filter_map(|model| {
         let info = model.info.as_ref()?;
@@ -65,7 +65,7 @@ pub(super) async fn show(
         body.refuse(field, &[])?;
     }
     body.finish(&mut ignored);
-    let model = state.models().listed(&name.text()?).await?;
+    let model = state.models.listed(&name.text()?).await?;
     let status = state.supervisor().status().borrow().clone();
     let context_length = context_length(&model, loaded_info(&status, &model.id));
     let architecture = &model.architecture;
