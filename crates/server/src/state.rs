@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use transom_library::LoadSettings;
 use transom_supervisor::Handle;
 
 use crate::access::Access;
@@ -85,17 +84,17 @@ impl ServerState {
         allowed.any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
-    /// Returns the model that a request names, to be loaded with these settings.
+    /// Returns the model that a request names, to be loaded with this context length.
     ///
     /// # Errors
     /// No installed model has this name, or it makes embedding vectors.
     pub(crate) async fn find_model(
         &self,
         name: &str,
-        settings: LoadSettings,
+        context_length: Option<usize>,
     ) -> Result<Model, ApiError> {
         let status = self.supervisor().status().borrow().clone();
         let loaded = loaded_chat_model(&status);
-        self.models.find(name, loaded, settings).await
+        self.models.find(name, loaded, context_length).await
     }
 }
