@@ -99,13 +99,33 @@ pub(crate) fn make_empty_folder(path: &Path) -> Result<(), Problem> {
 }
 
 /// Returns the paths in a folder, sorted.
-pub(crate) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder)?;
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<io::Result<_>>()?;
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let entries = fs::read_dir(folder).and_then(|entries| {
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        paths.collect::<io::Result<Vec<_>>>()
+    });
+    let mut paths = entries.map_err(Problem::io("read", folder))?;
     paths.sort();
     Ok(paths)
+}
+
+/// Returns every file below a folder, or the path itself if it is a file.
+pub(crate) fn files_below(path: &Path) -> Result<Vec<PathBuf>, Problem> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for path in entries(path)? {
+        files.extend(files_below(&path)?);
+    }
+    Ok(files)
+}
+
+/// Returns the Rust files below a path.
+pub(crate) fn rust_files(path: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let mut files = files_below(path)?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "rs"));
+    Ok(files)
 }
 
 /// Returns true if `result` exists and no file in `from` is newer.

@@ -87,12 +87,8 @@ impl Properties {
 
     /// Adds the property tests of a source file, or of all files below a folder.
     fn collect(&mut self, path: &Path, target: Option<&str>) -> Result<(), Problem> {
-        if path.is_dir() {
-            for path in entries(path)? {
-                self.collect(&path, target)?;
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let source = fs::read_to_string(path).map_err(Problem::io("use", path))?;
+        for file in cache::rust_files(path)? {
+            let source = fs::read_to_string(&file).map_err(Problem::io("use", &file))?;
             let names = property_names(&source);
             if !names.is_empty() {
                 self.targets.extend(target.map(str::to_owned));
@@ -210,7 +206,7 @@ impl FuzzTarget {
 /// Returns the paths in a folder, sorted; none if there is no folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
     match folder.is_dir() {
-        true => cache::entries(folder).map_err(Problem::io("use", folder)),
+        true => cache::entries(folder),
         false => Ok(Vec::new()),
     }
 }

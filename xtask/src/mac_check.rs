@@ -16,7 +16,6 @@ mod stubs;
 mod symbols;
 mod toolchain;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +25,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::bundle;
-use crate::cache::{self, Cache, recipe_hash};
+use crate::cache::{self, Cache, recipe_hash, rust_files};
 use crate::problem::Problem;
 use crate::process;
 use crate::progress::{self, elapsed};
@@ -247,7 +246,7 @@ fn check_names(packages: &Packages) -> Result<(), Problem> {
                 unknown.extend(lines.map(|line| format!("{name}: {line}")));
             }
         }
-        report("Apple's headers do not declare", &unknown)
+        Problem::unless_empty("Apple's headers do not declare", &unknown)
     })
 }
 
@@ -282,19 +281,12 @@ fn check_mlx(
         let object = symbols::read(&object).map_err(broken)?;
         let library = symbols::read(&library).map_err(broken)?;
         let missing = object.missing_in(&library);
-        report("Apple's libmlx.dylib does not have", &missing)?;
+        Problem::unless_empty("Apple's libmlx.dylib does not have", &missing)?;
         let declarations = read(&bindings.join("bindings.rs"))?;
         let missing = object.undefined_functions(&declarations);
-        report("mlx-c does not define", &missing)?;
+        Problem::unless_empty("mlx-c does not define", &missing)?;
         Ok(library)
     })
-}
-
-fn report(what: &str, names: &[String]) -> Result<(), Problem> {
-    match names {
-        [] => Ok(()),
-        _ => Err(Problem::new(format!("{what}:\n  {}", names.join("\n  ")))),
-    }
 }
 
 /// The folders of packages, from cargo's metadata for a Mac.
@@ -309,24 +301,12 @@ struct Packages {
 
 impl Packages {
     fn read() -> Result<Self, Problem> {
-        let metadata = process::output_of(
-            process::cargo().args([
-                "metadata",
-                "--format-version",
-                "1",
-                "--filter-platform",
-                TARGET,
-                "--features",
-                "xtask/declarations,transom-signals/static-classes",
-            ]),
-            "fetch the packages for macOS",
-        )?;
-        Self::from_metadata(&metadata)
+        let features = "xtask/declarations,transom-signals/static-classes";
+        let args = ["--filter-platform", TARGET, "--features", features];
+        Self::from_metadata(&process::metadata(&args, "fetch the packages for macOS")?)
     }
 
-    fn from_metadata(metadata: &str) -> Result<Self, Problem> {
-        let metadata: Value = serde_json::from_str(metadata)
-            .map_err(|error| Problem::new(format!("cargo metadata is not JSON: {error}")))?;
+    fn from_metadata(metadata: &Value) -> Result<Self, Problem> {
         let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
         let folders = packages.iter().filter_map(|package| {
             let manifest = Path::new(package["manifest_path"].as_str()?);
@@ -373,19 +353,6 @@ fn read(path: &Path) -> Result<String, Problem> {
     fs::read_to_string(path).map_err(Problem::io("read", path))
 }
 
-/// Returns the Rust files below a folder.
-fn rust_files(folder: &Path) -> Result<BTreeSet<PathBuf>, Problem> {
-    let mut files = BTreeSet::new();
-    for path in cache::entries(folder).map_err(Problem::io("read", folder))? {
-        if path.is_dir() {
-            files.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.insert(path);
-        }
-    }
-    Ok(files)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,7 +384,7 @@ mod tests {
         let mut names = vec!["mlx-sys", "objc2", "objc2-app-kit", "block2"];
         let metadata = |names: &[&str]| {
             let packages: Vec<_> = names.iter().map(|name| package(name)).collect();
-            serde_json::json!({ "packages": packages }).to_string()
+            serde_json::json!({ "packages": packages })
         };
         let problem = Packages::from_metadata(&metadata(&names)).err().unwrap();
         assert!(problem.to_string().contains("llama-cpp-sys-2"), "{problem}");

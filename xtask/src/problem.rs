@@ -16,6 +16,14 @@ impl Problem {
         Self(sentence.into())
     }
 
+    /// Returns an error with a line for each of `found`, if there are any.
+    pub(crate) fn unless_empty(what: &str, found: &[String]) -> Result<(), Self> {
+        match found {
+            [] => Ok(()),
+            _ => Err(Self(format!("{what}:\n  {}", found.join("\n  ")))),
+        }
+    }
+
     /// Creates the error of a file operation; `action` completes "could not …".
     pub(crate) fn io(action: &str, path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| {

@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use crate::problem::Problem;
 
 pub(crate) fn workspace() -> PathBuf {
@@ -60,6 +62,14 @@ pub(crate) fn output_of(command: &mut Command, action: &str) -> Result<String, P
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     Err(Problem::failed_with_output(action, &errors))
+}
+
+/// Returns the metadata of cargo with these arguments, which downloads missing crates.
+pub(crate) fn metadata(args: &[&str], action: &str) -> Result<Value, Problem> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--format-version", "1"]).args(args);
+    serde_json::from_str(&output_of(&mut cargo, action)?)
+        .map_err(|error| Problem::new(format!("cargo metadata is not JSON: {error}")))
 }
 
 /// Returns true if a program exists and succeeds, as a check such as `pip --version`.

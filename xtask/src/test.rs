@@ -128,12 +128,7 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
 /// Returns the names of all integration tests that have no turn of their own. Cargo cannot exclude a
 /// test, and excluding its package would change the features of other packages.
 fn test_names() -> Result<BTreeSet<String>, Problem> {
-    let metadata = process::output_of(
-        process::cargo().args(["metadata", "--no-deps", "--format-version", "1"]),
-        "list the tests",
-    )?;
-    let metadata: Value = serde_json::from_str(&metadata)
-        .map_err(|error| Problem::new(format!("cargo metadata is not JSON: {error}")))?;
+    let metadata = process::metadata(&["--no-deps"], "list the tests")?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let packages = list(&metadata["packages"]);
     let targets = packages

@@ -15,8 +15,8 @@ use transom_engine::{
 };
 use transom_supervisor::{ModelRequest, Outcome, ResponseEvent};
 
+use crate::ask::constraint_args::ConstraintArgs;
 pub(crate) use crate::ask::constraint_args::read_schema;
-use crate::ask::constraint_args::{ConstraintArgs, Expected};
 use crate::load::{ModelArgs, load};
 use crate::output::{
     AnswerForm, EarlyEnd, JsonLines, ResponseLimits, Written, stats_line, write_response,
@@ -90,7 +90,14 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let documents = attachments::read_all(&args.attach)?;
     let text = attachments::before(&documents, &text);
     let prompt_bytes = text.len();
+    // Where a program reads the answer, one that may be followed by a better one is held back.
+    let is_held_back = expected.is_checked() && !args.json && !console.terminals.stdout;
+    let form = AnswerForm {
+        shows_reasoning: args.show_reasoning,
+        is_held_back,
+    };
     let loaded = load(&args.model, args.json, client, console)?;
+    let name = &loaded.info.name;
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
     if expected.is_free() {
@@ -99,14 +106,12 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     loop {
         let (prompt, params) = expected.request(&prompt, &params);
         let request = loaded.request(prompt, Truncation::Disabled, params);
-        let written = send(
-            args,
-            &request,
-            &loaded.info.name,
-            &expected,
-            client,
-            console,
-        )?;
+        let written = match args.json {
+            true => stream_json(&request, client, console),
+            false => write_response(&request, name, form, client, console, &mut |_, _| None),
+        }?;
+        let answer = &*written.text;
+        let held_back = Some(answer).filter(|_| is_held_back);
         let outcome = &written.completion.outcome;
         if let Some(failure) = attachments::too_long(outcome, &documents, prompt_bytes) {
             return Err(failure);
@@ -118,19 +123,19 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
         let was_interrupted = written.completion.was_interrupted;
         let finished = written.completion.finished();
         if finished.is_err() {
-            print_held_back(args, &expected, &written.text, console)?;
+            print_held_back(held_back, console)?;
         }
         let (reason, stats) = finished?;
         loaded.record(&stats);
         if args.stats {
             console.note(&stats_line(&stats));
         }
-        let verdict = expected.check(&written.text, reason);
+        let verdict = expected.check(answer, reason);
         if let ResponseCheck::Retry(problem) = &verdict {
             tell_retry(args, problem, console)?;
             continue;
         }
-        print_held_back(args, &expected, &written.text, console)?;
+        print_held_back(held_back, console)?;
         if reason == FinishReason::Canceled && was_interrupted {
             return Err(Failure::Interrupted);
         }
@@ -153,39 +158,11 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     }
 }
 
-/// Sends one request and writes its response while it arrives. An answer that may be followed by a
-/// better one is held back where a program reads it.
-fn send(
-    args: &AskArgs,
-    request: &ModelRequest,
-    model: &str,
-    expected: &Expected,
-    client: &Client,
-    console: &mut Console,
-) -> Result<Written> {
-    if args.json {
-        return stream_json(request, client, console);
-    }
-    let form = AnswerForm {
-        shows_reasoning: args.show_reasoning,
-        is_held_back: is_held_back(expected, console),
-    };
-    write_response(request, model, form, client, console, &mut |_, _| None)
-}
-
-fn is_held_back(expected: &Expected, console: &Console) -> bool {
-    expected.is_checked() && !console.terminals.stdout
-}
-
-fn print_held_back(
-    args: &AskArgs,
-    expected: &Expected,
-    answer: &str,
-    console: &mut Console,
-) -> Result {
-    if args.json || answer.is_empty() || !is_held_back(expected, console) {
+/// Prints an answer that was held back, with a newline at its end.
+fn print_held_back(answer: Option<&str>, console: &mut Console) -> Result {
+    let Some(answer) = answer.filter(|answer| !answer.is_empty()) else {
         return Ok(());
-    }
+    };
     let end = if answer.ends_with('\n') { "" } else { "\n" };
     console.print(&format!("{answer}{end}"))
 }

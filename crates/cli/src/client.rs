@@ -17,15 +17,14 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use transom_engine::{FinishReason, Stats};
+use transom_engine::{EngineError, FinishReason, Stats};
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
 use transom_supervisor::instance::{self, Connection};
 use transom_supervisor::settings::Settings;
-use transom_supervisor::status::UnloadRecord;
 use transom_supervisor::{
-    CancelHandle, Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent,
-    Status, Supervisor, Tuning,
+    CancelHandle, Handle, ModelRequest, Outcome, RequestError, ResponseEvent, Status, Supervisor,
+    Tuning,
 };
 use transom_terminal::Interrupt;
 
@@ -216,24 +215,6 @@ impl Client {
         })
     }
 
-    /// Unloads models and returns how much memory each returned.
-    pub(crate) fn unload(&self, unload: ModelSelector) -> Result<Vec<UnloadRecord>> {
-        let handle = self.handle()?;
-        Ok(self.runtime()?.block_on(handle.unload(unload))?)
-    }
-
-    /// Pauses or resumes the supervisor, and waits until its status says so.
-    pub(crate) fn pause(&self, is_paused: bool) -> Result<Arc<Status>> {
-        let handle = self.handle()?;
-        let mut status = handle.status();
-        handle.set_paused(is_paused);
-        let applied = status.wait_for(|status| status.is_paused == is_paused);
-        match self.runtime()?.block_on(applied) {
-            Ok(status) => Ok(status.clone()),
-            Err(_) => Err(Failure::failed("the running instance ended")),
-        }
-    }
-
     /// Shuts down the instance if it is this process's own: after the responses that other programs
     /// still wait for, and with every model unloaded.
     pub(crate) fn close(self, console: &mut Console) {
@@ -283,6 +264,23 @@ pub(crate) fn start(tuning: Tuning) -> Supervisor {
         &Hardware::detect(),
         tuning,
     )
+}
+
+/// Returns the tokens of the prompt and those that the context holds, if the prompt was too long.
+pub(crate) fn too_long(outcome: &Outcome) -> Option<(usize, usize)> {
+    let Outcome::Failed {
+        error: RequestError::Engine { source },
+    } = outcome
+    else {
+        return None;
+    };
+    match source {
+        EngineError::PromptTooLong {
+            prompt_tokens,
+            context_length,
+        } => Some((*prompt_tokens, *context_length)),
+        _ => None,
+    }
 }
 
 impl Completion {

@@ -145,29 +145,26 @@ fn written(vector: &[f32], format: VectorFormat) -> WrittenVector<'_> {
 
 /// Returns the texts of the arguments, with the lines of standard input in place of `-`.
 fn texts(arguments: &[String], console: &mut Console) -> Result<Vec<String>> {
-    let reads_input = arguments.iter().any(|text| text == "-");
     if arguments.is_empty() && console.terminals.stdin {
         return Err(Failure::usage(
             "there is no text; write it after `embed`, as in: transom embed \"A cat on a mat\"",
         ));
     }
-    if !reads_input && !arguments.is_empty() {
-        return Ok(arguments.to_vec());
-    }
-    let mut piped = String::new();
-    let read = console.input.read_to_string(&mut piped);
-    read.map_err(Failure::input)?;
-    let lines = || piped.lines().map(str::to_owned);
-    let texts: Vec<String> = match arguments {
-        [] => lines().collect(),
-        arguments => arguments
-            .iter()
-            .flat_map(|text| match &**text {
-                "-" => lines().collect(),
-                text => vec![text.to_owned()],
-            })
-            .collect(),
+    let only_input = ["-".to_owned()];
+    let arguments = match arguments {
+        [] => &only_input,
+        arguments => arguments,
     };
+    let mut piped = String::new();
+    if arguments.iter().any(|text| text == "-") {
+        let read = console.input.read_to_string(&mut piped);
+        read.map_err(Failure::input)?;
+    }
+    let texts = arguments.iter().flat_map(|text| match &**text {
+        "-" => piped.lines().map(str::to_owned).collect(),
+        text => vec![text.to_owned()],
+    });
+    let texts: Vec<String> = texts.collect();
     match texts.is_empty() {
         true => Err(Failure::usage(
             "standard input is empty; write a text a line",

@@ -236,11 +236,8 @@ mod tests {
             waiting: 16,
             retry_after,
         };
-        check(
-            full,
-            1,
-            "16 requests are waiting already; try again in 20 s",
-        );
+        let expected = "16 requests are waiting already; try again in 20 s";
+        check(full, 1, expected);
         let full_for_client = RequestError::ClientBusy {
             client: ClientId::cli(),
             waiting: 8,

@@ -120,14 +120,14 @@ impl Description {
             false => library.find(text).map(|model| model.id.as_path()),
         };
         Ok(match path {
-            Some(path) => Self::Files(Box::new(read_files(path)?)),
+            Some(path) => {
+                let files = ModelFiles::read(path);
+                let files = files.map_err(|error| Failure::Model(error.to_string()))?;
+                Self::Files(Box::new(files))
+            }
             None => Self::Entry(Box::new(CatalogEntry::find(text, library)?)),
         })
     }
-}
-
-fn read_files(path: &Path) -> Result<ModelFiles> {
-    ModelFiles::read(path).map_err(|error| Failure::Model(error.to_string()))
 }
 
 /// The result as JSON.

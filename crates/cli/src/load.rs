@@ -8,7 +8,7 @@ use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, T
 use transom_engine_host::wire::Request;
 use transom_library::{InstalledModel, Library, LoadSettings, UsageRecorder};
 use transom_supervisor::status::ModelStatus;
-use transom_supervisor::{ClientId, ModelRequest, ModelSpec, Outcome, PassedOver, Status, Work};
+use transom_supervisor::{ClientId, ModelRequest, Outcome, PassedOver, Status, Work};
 
 use crate::library;
 use crate::output::{JsonLines, show_wait};
@@ -49,8 +49,8 @@ pub(crate) struct Loaded {
     pub(crate) load_time: Duration,
     /// The model's other forms that were tried first, and why they do not run.
     pub(crate) passed_over: Vec<PassedOver>,
-    spec: ModelSpec,
-    over_budget: bool,
+    /// The request that loads it.
+    pub(crate) load_request: ModelRequest,
     /// Where measurements of the model are saved.
     usage: Option<UsageRecorder>,
 }
@@ -77,15 +77,7 @@ impl Loaded {
         };
         ModelRequest {
             work: Work::Generate(Box::new(request)),
-            ..self.load_request()
-        }
-    }
-
-    /// Returns the request that loads this model.
-    pub(crate) fn load_request(&self) -> ModelRequest {
-        ModelRequest {
-            over_budget: self.over_budget,
-            ..ModelRequest::new(ClientId::cli(), self.spec.clone(), Work::Load)
+            ..self.load_request.clone()
         }
     }
 
@@ -94,7 +86,8 @@ impl Loaded {
         let has_info = |model: &&ModelStatus| model.info.as_ref() == Some(&self.info);
         let models = status.models.iter();
         // Another program may have loaded it under another id.
-        let candidates = models.filter(|model| model.id == self.spec.id || has_info(model));
+        let candidates =
+            models.filter(|model| model.id == self.load_request.model.id || has_info(model));
         // A model that is just being replaced by another is listed twice.
         candidates.max_by_key(has_info)
     }
@@ -169,8 +162,7 @@ pub(crate) fn load_from(
         model,
         load_time: began.elapsed(),
         passed_over: Vec::new(),
-        spec: request.model,
-        over_budget: args.over_budget,
+        load_request: request,
         usage: None,
     };
     let status = client.status()?;

@@ -1,12 +1,16 @@
 //! `transom pause` and `transom resume`: stop all responses and unload all models, and start again.
 
-use crate::{Client, Console, Result};
+use crate::{Client, Console, Failure, Result};
 
 pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result {
-    if client.running()?.is_none() {
+    let Some(handle) = client.running()? else {
         return console.print("Nothing is running, so there is nothing to pause or resume.\n");
-    }
-    let status = client.pause(is_paused)?;
+    };
+    let mut status = handle.status();
+    handle.set_paused(is_paused);
+    let applied = status.wait_for(|status| status.is_paused == is_paused);
+    let applied = client.runtime()?.block_on(applied);
+    let status = applied.map_err(|_| Failure::failed("the running instance ended"))?;
     let text = match (is_paused, status.is_answering(), status.queue.len()) {
         (true, true, _) => "Paused after the running response.\n".to_owned(),
         (true, false, _) => "Paused. `transom resume` continues.\n".to_owned(),

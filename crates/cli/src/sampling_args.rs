@@ -89,15 +89,8 @@ impl GenerationArgs {
             sampling: self.sampling.over(recommended),
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),
-            constraint: None,
-            ignore_end_of_text: false,
-            prefill_chunk: None,
             speculate: !self.no_speculation,
-            logprobs: None,
-            score: None,
-            shift_context: false,
-            conversation: None,
-            is_private: false,
+            ..GenerationParams::default()
         }
     }
 

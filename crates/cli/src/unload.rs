@@ -39,7 +39,7 @@ pub(crate) fn run(args: &UnloadArgs, client: &Client, console: &mut Console) -> 
         }
         None => ModelSelector::All,
     };
-    let records = client.unload(unload)?;
+    let records = client.runtime()?.block_on(handle.unload(unload))?;
     console.print_result(args.json, &records, |records, _| {
         result_text(records, &loaded.models, args.model.as_deref())
     })

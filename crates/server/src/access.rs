@@ -7,14 +7,13 @@
 //! Rule: a key is shown once, when it is created. Digests are compared in constant time, and the
 //! file is read for each request, so a revoked key is refused at once.
 
-use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::ids::unix_seconds;
 
 /// Name of the file in the data folder.
 const FILE_NAME: &str = "api-keys.json";
@@ -208,10 +207,9 @@ impl KeyFile {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(KeyError::NoRandomness)?;
         let key = format!("sk-transom-{}", KeyDigest(random).hex());
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         keys.push(NamedKey {
             name: name.to_owned(),
-            created: now.map_or(0, |time| time.as_secs()),
+            created: unix_seconds(),
             sha256: KeyDigest::of(&key).hex(),
         });
         self.write(&keys)?;
@@ -248,8 +246,7 @@ impl KeyFile {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let written = || {
             // Before its first use there is no data folder.
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(folder)?;
+            transom_files::create_private_folder(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             serde_json::to_writer_pretty(&mut file, keys)?;
             file.write_all(b"\n")?;

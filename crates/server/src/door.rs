@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,7 +17,7 @@ use transom_supervisor::ClientId;
 use crate::activity::OpenRequest;
 use crate::error::{ApiError, ErrorKind, Protocol};
 use crate::ids::random_id;
-use crate::json::too_large;
+use crate::json::{Ignored, too_large};
 use crate::limits::MAX_BODY_BYTES;
 use crate::state::ServerState;
 
@@ -47,15 +48,27 @@ pub fn key_of_client(client: &ClientId) -> Option<String> {
     client.strip_prefix(CLIENT_PREFIX).map(str::to_owned)
 }
 
-/// The caller of a request that was let in.
-#[derive(Debug, Clone)]
+/// The caller of a request that was let in, and what belongs to the request. An extractor of routes.
+#[derive(Clone)]
 pub(crate) struct Caller {
+    pub(crate) state: Arc<ServerState>,
     /// The name of the key.
-    pub(crate) key_name: String,
+    key_name: String,
     /// The record of the request, if it has one.
     pub(crate) record: Option<OpenRequest>,
     /// The id of the request, which errors inside streams repeat.
     pub(crate) request_id: String,
+    /// The fields without effect, which the response names. Those of the body are added by the reader.
+    pub(crate) ignored: Ignored,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| ApiError::internal("the request has no caller"))
+    }
 }
 
 impl Caller {
@@ -80,45 +93,59 @@ pub(crate) async fn pass(
 ) -> Response {
     let began = Instant::now();
     let protocol = Protocol::of(request.uri().path(), request.headers());
-    let request_id = random_id("req_");
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("other", MatchedPath::as_str).to_owned();
     let origin = request.headers().get(header::ORIGIN).cloned();
     let has_record = !WATCHED_ROUTES.contains(&&*route) && method != Method::OPTIONS;
-    let record = has_record.then(|| state.activity_log().open(&route));
-    let mut response = match enter(&state, &mut request, &request_id, record.as_ref()) {
-        Ok(None) => next.run(request).await,
+    let mut caller = Caller {
+        key_name: String::new(),
+        record: has_record.then(|| state.activity_log.open(&route)),
+        request_id: random_id("req_"),
+        ignored: Ignored::default(),
+        state: state.clone(),
+    };
+    let mut response = match enter(&mut caller, &request) {
+        Ok(None) => {
+            request.extensions_mut().insert(caller.ignored.clone());
+            request.extensions_mut().insert(caller.clone());
+            next.run(request).await
+        }
         Ok(Some(preflight)) => preflight,
         Err(error) => error.into_response(),
     };
-    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        response = error.render(protocol, &request_id);
+    let request_id = &*caller.request_id;
+    let ignored = match response.extensions_mut().remove::<ApiError>() {
+        Some(error) => {
+            response = error.render(protocol, request_id);
+            None
+        }
+        None => caller.ignored.header(),
+    };
+    if let Some(names) = ignored.and_then(|names| HeaderValue::try_from(names).ok()) {
+        response.headers_mut().insert("x-transom-ignored", names);
     }
     let status = response.status();
-    complete(response.headers_mut(), status, &request_id);
+    complete(response.headers_mut(), status, request_id);
     if let Some(origin) = origin.filter(|origin| is_allowed_origin(origin, &state)) {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         let exposed = HeaderValue::from_static(EXPOSED_HEADERS);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
-    if let Some(record) = record {
+    if let Some(record) = &caller.record {
         record.set_status(status.as_u16());
     }
-    state.metrics().count_request(&route, status.as_u16());
+    state.metrics.count_request(&route, status.as_u16());
     let milliseconds = began.elapsed().as_millis();
     tracing::info!(%method, route, status = status.as_u16(), milliseconds, request_id, "request");
     response
 }
 
-/// Checks a request. Returns the response to a preflight request, which reaches no route.
-fn enter(
-    state: &ServerState,
-    request: &mut Request,
-    request_id: &str,
-    record: Option<&OpenRequest>,
-) -> Result<Option<Response>, ApiError> {
+/// Checks a request, and sets the key of its caller. Returns the response to a preflight request, which
+/// reaches no route.
+fn enter(caller: &mut Caller, request: &Request) -> Result<Option<Response>, ApiError> {
+    let state = &*caller.state;
     check_host(request, state)?;
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN)
@@ -133,28 +160,20 @@ fn enter(
     }
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_public = is_read && PUBLIC_PATHS.contains(&request.uri().path());
-    let key_name = match is_public {
-        true => String::new(),
-        false => check_key(state, headers)?,
-    };
-    if let Some(record) = record {
-        record.set_key(&key_name);
+    if !is_public {
+        caller.key_name = check_key(state, headers)?;
+    }
+    if let Some(record) = &caller.record {
+        record.set_key(&caller.key_name);
     }
     check_body(request.method(), headers)?;
-    request.extensions_mut().insert(Caller {
-        key_name,
-        record: record.cloned(),
-        request_id: request_id.to_owned(),
-    });
     Ok(None)
 }
 
 /// Checks that the request is meant for this server, in its one `Host` header and in its address.
 fn check_host(request: &Request, state: &ServerState) -> Result<(), ApiError> {
     let is_ours = |host: &str| {
-        let mut ports = [Some(state.port()), state.ollama_port()]
-            .into_iter()
-            .flatten();
+        let mut ports = [Some(state.port), state.ollama_port].into_iter().flatten();
         ports.any(|port| is_local(host, port))
     };
     let mut hosts = request.headers().get_all(header::HOST).iter();
@@ -165,7 +184,7 @@ fn check_host(request: &Request, state: &ServerState) -> Result<(), ApiError> {
     if is_only_one && is_for_us && host.is_some_and(is_ours) {
         return Ok(());
     }
-    let port = state.port();
+    let port = state.port;
     let message = format!("this server is http://localhost:{port}; use this address");
     Err(refused(StatusCode::MISDIRECTED_REQUEST, message))
 }
@@ -213,7 +232,7 @@ fn check_key(state: &ServerState, headers: &HeaderMap) -> Result<String, ApiErro
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
     });
     let keys = [bearer, text("x-api-key")];
-    let mut names = keys.into_iter().map(|key| state.access().name_of(key));
+    let mut names = keys.into_iter().map(|key| state.access.name_of(key));
     names.find_map(|name| name).ok_or_else(|| {
         let message = "a valid key is required, as `Authorization: Bearer KEY` or `x-api-key: KEY`; \
                        `transom serve keys add NAME` creates one";
@@ -251,17 +270,15 @@ fn refused(status: StatusCode, message: impl Into<String>) -> ApiError {
 
 /// Returns the response that lets a page send its request. Only allowed origins get here.
 fn preflight(headers: &HeaderMap) -> Response {
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    let answer = response.headers_mut();
-    let methods = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
-    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     // Clients send many headers of their own, and the key is what protects the routes.
-    if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-        answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
-    }
-    let seconds = HeaderValue::from_static("600");
-    answer.insert(header::ACCESS_CONTROL_MAX_AGE, seconds);
-    response
+    let wanted = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let wanted = wanted.map(|wanted| [(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted)]);
+    let methods = "GET, HEAD, POST, DELETE, OPTIONS";
+    let allowed = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, methods),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    (StatusCode::NO_CONTENT, wanted, allowed).into_response()
 }
 
 /// Adds the headers of every response.
@@ -270,14 +287,15 @@ fn complete(headers: &mut HeaderMap, status: StatusCode, request_id: &str) {
         headers.insert("x-request-id", id.clone());
         headers.insert("request-id", id);
     }
-    let no_cache = HeaderValue::from_static("no-cache");
-    headers.insert(header::CACHE_CONTROL, no_cache);
-    headers.insert(header::VARY, HeaderValue::from_static("origin"));
-    let no_sniff = HeaderValue::from_static("nosniff");
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, no_sniff);
-    if status == StatusCode::UNAUTHORIZED {
-        let bearer = HeaderValue::from_static("Bearer");
-        headers.insert(header::WWW_AUTHENTICATE, bearer);
+    let bearer =
+        (status == StatusCode::UNAUTHORIZED).then_some((header::WWW_AUTHENTICATE, "Bearer"));
+    let always = [
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::VARY, "origin"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    for (name, value) in always.into_iter().chain(bearer) {
+        headers.insert(name, HeaderValue::from_static(value));
     }
 }
 

@@ -44,12 +44,7 @@ impl Side {
 
     /// Puts the prefix of this side before each text of `inputs`. A text that begins with a prefix of
     /// the model, because the client knows it, and token ids stay as they are.
-    pub(crate) fn add_prefix(
-        &self,
-        model: &Model,
-        inputs: &mut [EmbedInput],
-        ignored: &mut Ignored,
-    ) {
+    pub(crate) fn add_prefix(&self, model: &Model, inputs: &mut [EmbedInput], ignored: &Ignored) {
         let of = |side| model.library.embedding_prefix(&model.installed, side);
         let Some(prefix) = of(self.side) else {
             if let Some(path) = &self.path {
@@ -81,7 +76,7 @@ impl Default for Side {
 }
 
 /// The number of dimensions that a request wants.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Dimensions(Option<Located>);
 
 impl Dimensions {

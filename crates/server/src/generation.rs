@@ -7,12 +7,9 @@
 //! generation cancels its request at once, whether it is queued, loading or running.
 
 mod collect;
-mod convert;
-mod count;
-mod embed;
 mod job;
+mod unstreamed;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -26,18 +23,13 @@ use transom_supervisor::{
     WhenBlocked, Work,
 };
 
-use crate::activity::OpenRequest;
 use crate::door::Caller;
 use crate::error::ApiError;
-use crate::json::Ignored;
 use crate::models::{Model, loaded_info};
-use crate::state::ServerState;
 
-pub(crate) use collect::{Called, Choice, Collected};
-pub(crate) use convert::convert_tokens;
-pub(crate) use count::count_tokens;
-pub(crate) use embed::{Embedded, blame_input, embed};
+pub(crate) use collect::{Called, Choice, Collected, OpenCall};
 pub(crate) use job::{Job, Params};
+pub(crate) use unstreamed::{Embedded, blame_input, convert_tokens, count_tokens, embed};
 
 /// An event of a generation. The events of a choice come before those of the next one.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +67,9 @@ pub(crate) enum Event {
     Finished { choice: usize, end: End },
 }
 
+/// The error of a request whose end is missing.
+const NO_RESULT: &str = "the request ended without a result";
+
 /// How a choice ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct End {
@@ -93,10 +88,8 @@ pub(crate) struct End {
 
 /// Responses in the making. If it is dropped before its end, the running request is canceled.
 pub(crate) struct Generation {
-    state: Arc<ServerState>,
+    caller: Caller,
     job: Job,
-    client: ClientId,
-    record: Option<OpenRequest>,
     info: Option<ModelInfo>,
     /// The open request: a load while [`Self::info`] is unknown, else a choice.
     response: Option<Response>,
@@ -105,8 +98,6 @@ pub(crate) struct Generation {
     reasoning_tokens: usize,
     /// The present choice has a complete tool call.
     has_called: bool,
-    /// Tools whose arguments are not held by their schemas.
-    unconstrained_tools: Vec<String>,
     /// When the request began, or its present choice if that is not the first one.
     began: Instant,
     wait: Duration,
@@ -120,10 +111,10 @@ pub(crate) struct Generation {
 
 impl Generation {
     /// Begins a job of a client. Nothing is waited for.
-    pub(crate) fn start(state: Arc<ServerState>, job: Job, caller: &Caller) -> Self {
-        state.metrics().count_opened();
+    pub(crate) fn start(job: Job, caller: Caller) -> Self {
+        caller.state.metrics.count_opened();
         caller.set_model(&job.model.name);
-        let status = state.supervisor().status().borrow().clone();
+        let status = caller.state.supervisor().status().borrow().clone();
         // A loaded model need not be asked for; else another request could come in between.
         let info = loaded_info(&status, &job.model.spec.id).cloned();
         let fits = |info: &ModelInfo| {
@@ -134,15 +125,12 @@ impl Generation {
         let info = info.filter(|info| fits(info) && !job.prompts.is_empty());
         Self {
             info,
-            state,
+            caller,
             job,
-            client: caller.client(),
-            record: caller.record.clone(),
             response: None,
             n_started: 0,
             reasoning_tokens: 0,
             has_called: false,
-            unconstrained_tools: Vec::new(),
             began: Instant::now(),
             wait: Duration::ZERO,
             load_began: None,
@@ -188,16 +176,6 @@ impl Generation {
         &self.job.model.name
     }
 
-    /// Returns the paths of tools whose schemas cannot be held, so that their arguments are any JSON
-    /// object. Known once the engine accepted the prompt.
-    pub(crate) fn ignored_schemas(&self) -> Ignored {
-        let mut ignored = Ignored::default();
-        for name in &self.unconstrained_tools {
-            ignored.add(&format!("tools.{name}"));
-        }
-        ignored
-    }
-
     /// Returns true if the request asks for log probabilities.
     pub(crate) fn has_logprobs(&self) -> bool {
         self.job.params.logprobs.is_some()
@@ -234,7 +212,7 @@ impl Generation {
                         Some(constraint) => constraint.blame(error),
                         None => error,
                     };
-                    if let Some(record) = &self.record {
+                    if let Some(record) = &self.caller.record {
                         record.set_status(error.status.as_u16());
                     }
                     return Err(error);
@@ -265,8 +243,8 @@ impl Generation {
         let is_last = self.n_started == n_choices;
         let keep_alive = self.job.params.keep_alive.filter(|_| is_last);
         let model = self.job.model.spec.clone();
-        let request = background_request(self.client.clone(), model, work, keep_alive);
-        self.response = Some(self.state.supervisor().submit(request));
+        let request = background_request(self.caller.client(), model, work, keep_alive);
+        self.response = Some(self.caller.state.supervisor().submit(request));
         true
     }
 
@@ -288,7 +266,7 @@ impl Generation {
             }
             None => {
                 self.response = None;
-                Err(ApiError::internal("the request ended without a result"))
+                Err(ApiError::internal(NO_RESULT))
             }
         }
     }
@@ -301,11 +279,14 @@ impl Generation {
                 dropped_messages,
                 unconstrained_tools,
             } => {
-                self.unconstrained_tools = unconstrained_tools;
                 // A model that was unloaded meanwhile is loaded for its first choice.
                 self.end_load();
                 if choice == 0 {
                     self.wait = self.began.elapsed();
+                    // The arguments of tools whose schemas can't be held are any JSON object.
+                    for name in unconstrained_tools {
+                        self.caller.ignored.add(&format!("tools.{name}"));
+                    }
                 }
                 Some(Event::Started {
                     prompt_tokens,
@@ -360,27 +341,16 @@ impl Generation {
             }
             Outcome::Finished { reason, stats } => {
                 self.record(&stats);
-                match reason {
-                    FinishReason::Stop | FinishReason::Length => {
-                        let end = End {
-                            reason,
-                            stats,
-                            reasoning_tokens: self.reasoning_tokens,
-                            has_called: self.has_called && reason == FinishReason::Stop,
-                            wait: self.wait,
-                            load: self.load,
-                        };
-                        Ok(Some(Event::Finished { choice, end }))
-                    }
-                    FinishReason::Shed => Err(ApiError::overloaded(
-                        "the response ended early: this computer is short of memory or too hot",
-                        Some(Duration::from_secs(30)),
-                    )),
-                    FinishReason::Canceled => Err(ApiError::overloaded(
-                        "the response was canceled, because its model was unloaded",
-                        Some(Duration::from_secs(1)),
-                    )),
-                }
+                check_end(reason, "response")?;
+                let end = End {
+                    reason,
+                    stats,
+                    reasoning_tokens: self.reasoning_tokens,
+                    has_called: self.has_called && reason == FinishReason::Stop,
+                    wait: self.wait,
+                    load: self.load,
+                };
+                Ok(Some(Event::Finished { choice, end }))
             }
             Outcome::Failed { error } => Err(error.into()),
         }
@@ -388,15 +358,16 @@ impl Generation {
 
     /// Counts a response, and saves its measurements for later estimates.
     fn record(&self, stats: &Stats) {
-        let metrics = self.state.metrics();
+        let metrics = &self.caller.state.metrics;
         metrics.count_response(stats, self.reasoning_tokens, self.wait, self.first_text);
         if self.job.params.constraint.is_some() {
             metrics.count_constrained(stats.generated_tokens.saturating_sub(self.reasoning_tokens));
         }
-        if let Some(record) = &self.record {
+        if let Some(record) = &self.caller.record {
             record.add_tokens(stats.prompt_tokens, stats.generated_tokens);
         }
-        let status = self.state.supervisor().status().borrow().clone();
+        let status = self.caller.state.supervisor().status();
+        let status = status.borrow().clone();
         let Model {
             library,
             installed,
@@ -418,14 +389,32 @@ impl Generation {
 
 impl Drop for Generation {
     fn drop(&mut self) {
+        let metrics = &self.caller.state.metrics;
         if !self.is_over && self.response.is_some() {
-            self.state.metrics().count_canceled();
-            if let Some(record) = &self.record {
+            metrics.count_canceled();
+            if let Some(record) = &self.caller.record {
                 record.set_canceled();
             }
         }
-        self.state.metrics().count_closed();
+        metrics.count_closed();
     }
+}
+
+/// Checks that the supervisor did not end a response, a request or a count (`what`) early.
+fn check_end(reason: FinishReason, what: &str) -> Result<(), ApiError> {
+    let (message, seconds) = match reason {
+        FinishReason::Stop | FinishReason::Length => return Ok(()),
+        FinishReason::Shed => (
+            "ended early: this computer is short of memory or too hot",
+            30,
+        ),
+        FinishReason::Canceled => ("was canceled, because its model was unloaded", 1),
+    };
+    let retry_after = Some(Duration::from_secs(seconds));
+    Err(ApiError::overloaded(
+        format!("the {what} {message}"),
+        retry_after,
+    ))
 }
 
 /// Returns a request of another program: it comes after those of people, and while no request may

@@ -2,7 +2,7 @@
 //!
 //! A route takes each field that it knows out of [`Fields`], checked, and so decides about each:
 //! used, refused by name, or tolerated because it asks for nothing. `null` means that a field is not
-//! given. What remains is unknown: the response names it in a header ([`Ignored`]).
+//! given. What remains is unknown: it is noted in [`Ignored`], which the response names in a header.
 //!
 //! Rule: every error names the field with its path, such as `messages[0].content`. JSON that readers
 //! understand in different ways (duplicate keys, lone surrogates, numbers that overflow, deep
@@ -11,11 +11,11 @@
 mod strict;
 
 use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::http::StatusCode;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
@@ -25,39 +25,39 @@ use crate::error::{ApiError, ErrorKind};
 use crate::limits::{BODY_TIMEOUT, MAX_BODY_BYTES};
 
 /// A value and its path in the body.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Located {
     pub(crate) path: String,
     pub(crate) value: Value,
+    ignored: Ignored,
 }
 
 /// The fields of an object that no one has taken yet.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Fields {
     /// Path of the object; empty for the body itself.
     path: String,
     map: Map<String, Value>,
+    /// Where the fields of the whole body are noted that have no effect.
+    pub(crate) ignored: Ignored,
 }
 
-/// The paths of fields that this server does not know, and which have no effect.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Ignored(Vec<String>);
-
-/// Names the fields that had no effect in a header of `response`.
-pub(crate) fn name_ignored(mut response: Response, ignored: &Ignored) -> Response {
-    let names = ignored.header();
-    if let Some(names) = names.and_then(|names| HeaderValue::try_from(names).ok()) {
-        response.headers_mut().append("x-transom-ignored", names);
-    }
-    response
-}
+/// The paths of the fields of a request that have no effect, for a header of its response. Clones share
+/// them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ignored(Arc<Mutex<Vec<String>>>);
 
 /// The body of a request, read and parsed.
 impl<S: Send + Sync> FromRequest<S> for Fields {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        Self::parse(&read(request.into_body()).await?)
+        let ignored = request.extensions().get::<Ignored>().cloned();
+        let fields = Self::parse(&read(request.into_body()).await?)?;
+        Ok(Self {
+            ignored: ignored.unwrap_or_default(),
+            ..fields
+        })
     }
 }
 
@@ -140,8 +140,21 @@ impl Located {
         let located = |(index, value): (usize, Value)| Self {
             path: format!("{}[{index}]", self.path),
             value,
+            ignored: self.ignored.clone(),
         };
         Ok(values.into_iter().enumerate().map(located).collect())
+    }
+
+    /// Takes the elements that match out of an array, each with its path. `null` is in their places.
+    pub(crate) fn take_elements(&mut self, matches: impl Fn(&Value) -> bool) -> Vec<Self> {
+        let elements = self.value.as_array_mut().into_iter().flatten().enumerate();
+        let taken = elements.filter(|(_, value)| matches(value));
+        let taken = taken.map(|(index, value)| Self {
+            path: format!("{}[{index}]", self.path),
+            value: value.take(),
+            ignored: self.ignored.clone(),
+        });
+        taken.collect()
     }
 
     /// Returns the elements of an array of at most `most` of what `of` names. An array over the limit costs
@@ -161,6 +174,7 @@ impl Located {
             Value::Object(map) => Ok(Fields {
                 path: self.path,
                 map,
+                ignored: self.ignored,
             }),
             _ => Err(self.must_be("an object")),
         }
@@ -202,6 +216,7 @@ impl Fields {
             Ok(Value::Object(map)) => Ok(Self {
                 path: String::new(),
                 map,
+                ignored: Ignored::default(),
             }),
             Ok(_) => Err(ApiError::bad_request("the body must be a JSON object")),
             Err(error) => Err(ApiError::bad_request(format!(
@@ -235,12 +250,18 @@ impl Fields {
 
     /// Takes a field. `null` and a missing field are `None`.
     pub(crate) fn take(&mut self, name: &str) -> Option<Located> {
-        let value = self
-            .map
-            .shift_remove(name)
-            .filter(|value| !value.is_null())?;
-        let path = self.path_of(name);
-        Some(Located { path, value })
+        let value = self.map.shift_remove(name);
+        let value = value.filter(|value| !value.is_null())?;
+        Some(self.located(name, value))
+    }
+
+    /// Returns a value as that of a field.
+    pub(crate) fn located(&self, name: &str, value: Value) -> Located {
+        Located {
+            path: self.path_of(name),
+            value,
+            ignored: self.ignored.clone(),
+        }
     }
 
     /// Takes a field that must be given.
@@ -288,6 +309,16 @@ impl Fields {
         Ok(count.and_then(|count| usize::try_from(count).ok()))
     }
 
+    /// Takes a text that stands for one of these values.
+    pub(crate) fn choice<T: Copy>(
+        &mut self,
+        name: &str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, ApiError> {
+        let located = self.take(name);
+        located.map(|located| located.choice(choices)).transpose()
+    }
+
     /// Takes the fields of an object.
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
         self.take(name).map(Located::object).transpose()
@@ -315,14 +346,10 @@ impl Fields {
     }
 
     /// Returns all fields with their names, for an object whose keys are data.
-    pub(crate) fn into_entries(self) -> Vec<(String, Located)> {
-        let path = self.path;
-        let entries = self.map.into_iter();
-        let located = |(name, value): (String, Value)| {
-            let path = format!("{path}.{name}");
-            (name, Located { path, value })
-        };
-        entries.map(located).collect()
+    pub(crate) fn into_entries(mut self) -> Vec<(String, Located)> {
+        let entries = std::mem::take(&mut self.map).into_iter();
+        let located = entries.map(|(name, value)| (name.clone(), self.located(&name, value)));
+        located.collect()
     }
 
     /// Drops fields that are meant for other servers, and change no response.
@@ -342,19 +369,17 @@ impl Fields {
     }
 
     /// Notes the fields that nobody took.
-    pub(crate) fn finish(self, ignored: &mut Ignored) {
-        for (name, value) in &self.map {
-            if !value.is_null() {
-                ignored.0.push(self.path_of(name));
-            }
+    pub(crate) fn finish(self) {
+        for (name, _) in self.map.iter().filter(|(_, value)| !value.is_null()) {
+            self.ignored.add(&self.path_of(name));
         }
     }
 }
 
 impl Ignored {
     /// Adds a field that was understood, but has no effect.
-    pub(crate) fn add(&mut self, path: &str) {
-        self.0.push(path.to_owned());
+    pub(crate) fn add(&self, path: &str) {
+        self.paths().push(path.to_owned());
     }
 
     /// Returns the paths as the value of a header; `None` if there are none.
@@ -364,14 +389,13 @@ impl Ignored {
             let mut bytes = name.bytes();
             name.len() <= 80 && bytes.all(|b| b.is_ascii_graphic() && b != b',')
         };
-        let names: Vec<&str> = self
-            .0
-            .iter()
-            .filter(is_plain)
-            .take(20)
-            .map(|n| &**n)
-            .collect();
+        let paths = self.paths();
+        let names: Vec<String> = paths.iter().filter(is_plain).take(20).cloned().collect();
         (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    fn paths(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,11 +3,38 @@
 //! Rule: labels are routes, statuses and kinds. Nothing comes from a prompt, a key or a file.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use transom_engine::Stats;
+
+/// The metrics, and what they count or measure.
+const HELP: [(&str, &str); 15] = [
+    ("requests_total", "Requests by route and status."),
+    ("tokens_total", "Tokens by kind."),
+    (
+        "constrained_tokens_total",
+        "Generated tokens that had to match a constraint.",
+    ),
+    ("canceled_total", "Requests whose client went away."),
+    ("queue_seconds", "Time before the engine started."),
+    ("ttft_seconds", "Time to the first text."),
+    (
+        "token_seconds",
+        "Mean time of a generated token of a response.",
+    ),
+    (
+        "mask_seconds",
+        "Mean time to compute the tokens that a constraint allows, of a response.",
+    ),
+    ("queue_depth", "Waiting requests."),
+    ("open_requests", "Open requests of this server."),
+    ("memory_bytes", "Memory of models."),
+    ("memory_budget_bytes", "Memory that models may use."),
+    ("memory_pressure", "0 normal, 1 warning, 2 critical."),
+    ("thermal_state", "0 nominal to 3 critical."),
+    ("model_loaded", "1 if loaded."),
+];
 
 /// Number of buckets of a histogram, without the last one, which has no bound.
 const N_BUCKETS: usize = 8;
@@ -125,66 +152,35 @@ impl Metrics {
         self.counts().canceled += 1;
     }
 
-    /// Returns the counters as text. `gauges` are names, help texts and present values.
-    pub(crate) fn text(&self, gauges: &[(&str, &str, f64)]) -> String {
+    /// Returns the counters as text.
+    pub(crate) fn text(&self) -> String {
         let counts = self.counts();
-        let mut text = String::new();
-        head(
-            &mut text,
-            "requests_total",
-            "counter",
-            "Requests by route and status.",
-        );
-        for ((route, status), n) in &counts.requests {
+        let requests = counts.requests.iter().map(|((route, status), n)| {
             let labels = format!("{{route=\"{route}\",status=\"{status}\"}}");
-            line(&mut text, "requests_total", &labels, *n as f64);
-        }
-        head(&mut text, "tokens_total", "counter", "Tokens by kind.");
-        for (kind, n) in [
+            (format!("requests_total{labels}"), *n as f64)
+        });
+        let tokens = [
             ("prompt", counts.prompt_tokens),
             ("cached", counts.cached_tokens),
             ("generated", counts.generated_tokens),
             ("reasoning", counts.reasoning_tokens),
-        ] {
-            line(
-                &mut text,
-                "tokens_total",
-                &format!("{{kind=\"{kind}\"}}"),
-                n as f64,
-            );
-        }
-        let help = "Generated tokens that had to match a constraint.";
-        head(&mut text, "constrained_tokens_total", "counter", help);
-        let n_constrained = counts.constrained_tokens as f64;
-        line(&mut text, "constrained_tokens_total", "", n_constrained);
-        let help = "Requests whose client went away.";
-        head(&mut text, "canceled_total", "counter", help);
-        line(&mut text, "canceled_total", "", counts.canceled as f64);
-        let help = "Time before the engine started.";
-        counts
-            .queue
-            .write(&mut text, "queue_seconds", help, &WAIT_BUCKETS);
-        let help = "Time to the first text.";
-        counts
-            .first_token
-            .write(&mut text, "ttft_seconds", help, &WAIT_BUCKETS);
-        let help = "Mean time of a generated token of a response.";
-        counts
-            .token
-            .write(&mut text, "token_seconds", help, &TOKEN_BUCKETS);
-        let help = "Mean time to compute the tokens that a constraint allows, of a response.";
-        counts
-            .mask
-            .write(&mut text, "mask_seconds", help, &MASK_BUCKETS);
-        for (name, help, value) in gauges {
-            // Several values of one name follow each other, with one head.
-            let (base, labels) = name.split_at(name.find('{').unwrap_or(name.len()));
-            if !text.contains(&format!("# TYPE transom_{base} ")) {
-                head(&mut text, base, "gauge", help);
-            }
-            line(&mut text, base, labels, *value);
-        }
-        text
+        ];
+        let tokens = tokens.map(|(kind, n)| (format!("tokens_total{{kind=\"{kind}\"}}"), n as f64));
+        [
+            family("requests_total", "counter", requests),
+            family("tokens_total", "counter", tokens),
+            single(
+                "constrained_tokens_total",
+                "counter",
+                counts.constrained_tokens,
+            ),
+            single("canceled_total", "counter", counts.canceled),
+            counts.queue.text("queue_seconds", &WAIT_BUCKETS),
+            counts.first_token.text("ttft_seconds", &WAIT_BUCKETS),
+            counts.token.text("token_seconds", &TOKEN_BUCKETS),
+            counts.mask.text("mask_seconds", &MASK_BUCKETS),
+        ]
+        .concat()
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -201,28 +197,36 @@ impl Histogram {
         }
     }
 
-    fn write(&self, text: &mut String, name: &str, help: &str, bounds: &[f64; N_BUCKETS]) {
-        head(text, name, "histogram", help);
-        let bucket = format!("{name}_bucket");
-        for (n, bound) in self.buckets.iter().zip(bounds) {
-            line(text, &bucket, &format!("{{le=\"{bound}\"}}"), *n as f64);
-        }
-        line(text, &bucket, "{le=\"+Inf\"}", self.count as f64);
-        line(text, &format!("{name}_sum"), "", self.sum);
-        line(text, &format!("{name}_count"), "", self.count as f64);
+    fn text(&self, name: &str, bounds: &[f64; N_BUCKETS]) -> String {
+        let bucket = |bound: &str, n: u64| (format!("{name}_bucket{{le=\"{bound}\"}}"), n as f64);
+        let buckets = self.buckets.iter().zip(bounds);
+        let buckets = buckets.map(|(n, bound)| bucket(&bound.to_string(), *n));
+        let all = [
+            bucket("+Inf", self.count),
+            (format!("{name}_sum"), self.sum),
+            (format!("{name}_count"), self.count as f64),
+        ];
+        family(name, "histogram", buckets.chain(all))
     }
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    // Writing to a string can't fail.
-    let _ = writeln!(
-        text,
-        "# HELP transom_{name} {help}\n# TYPE transom_{name} {kind}"
-    );
+/// Returns a metric of [`HELP`] as text. Its samples are names with labels, and values.
+pub(crate) fn family(
+    name: &str,
+    kind: &str,
+    samples: impl IntoIterator<Item = (String, f64)>,
+) -> String {
+    let help = HELP.iter().find(|(of, _)| *of == name);
+    let help = help.map_or("", |(_, help)| help);
+    let head = format!("# HELP transom_{name} {help}\n# TYPE transom_{name} {kind}\n");
+    let samples = samples.into_iter();
+    let lines = samples.map(|(name, value)| format!("transom_{name} {value}\n"));
+    head + &lines.collect::<String>()
 }
 
-fn line(text: &mut String, name: &str, labels: &str, value: f64) {
-    let _ = writeln!(text, "transom_{name}{labels} {value}");
+/// Returns a metric with one sample, which has no labels.
+pub(crate) fn single(name: &str, kind: &str, value: u64) -> String {
+    family(name, kind, [(name.to_owned(), value as f64)])
 }
 
 #[cfg(test)]
@@ -245,10 +249,8 @@ mod tests {
         };
         let wait = Duration::from_millis(200);
         metrics.count_response(&stats, 1, wait, Some(Duration::from_secs(100)));
-        let text = metrics.text(&[
-            ("model_loaded{model=\"a\"}", "Loaded.", 1.0),
-            ("model_loaded{model=\"b\"}", "Loaded.", 1.0),
-        ]);
+        let loaded = ["a", "b"].map(|name| (format!("model_loaded{{model=\"{name}\"}}"), 1.0));
+        let text = metrics.text() + &family("model_loaded", "gauge", loaded);
         for expected in [
             "transom_requests_total{route=\"/v1/models\",status=\"200\"} 2\n",
             "transom_tokens_total{kind=\"prompt\"} 7\n",

@@ -98,6 +98,20 @@ impl Model {
         prompt
     }
 
+    /// Checks that the model has the context that a request wants, which only Ollama's protocol can say.
+    fn check_context(&self) -> Result<(), ApiError> {
+        let facts = self.installed.facts.as_ref().ok();
+        let longest = facts.and_then(|facts| facts.context_length);
+        match (self.settings.context_length, longest) {
+            (Some(wanted), Some(longest)) if wanted as u64 > longest => {
+                let message =
+                    format!("`options.num_ctx` is {wanted}, but the model's limit is {longest}");
+                Err(ApiError::field("options.num_ctx", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the temperature of the route for a prompt; `None` where the model reasons, because its
     /// authors recommend a temperature for reasoning.
     pub(crate) fn route_temperature(&self, prompt: &Prompt) -> Option<f32> {
@@ -126,7 +140,7 @@ impl Models {
         }
     }
 
-    /// Returns the model with this name that generates text, to be loaded with these settings. `loaded`
+    /// Returns the model with this name that generates text, to be loaded with this context length. `loaded`
     /// is the id of a loaded model, which the name of a route takes.
     ///
     /// # Errors
@@ -135,10 +149,10 @@ impl Models {
         &self,
         name: &str,
         loaded: Option<&str>,
-        settings: LoadSettings,
+        context_length: Option<usize>,
     ) -> Result<Model, ApiError> {
         let model = match route_of(name) {
-            None => self.find_any(name, settings).await?,
+            None => self.find_any(name, context_length).await?,
             Some(route) => {
                 let loaded = loaded.map(str::to_owned);
                 let find = move |library: &Arc<Library>| {
@@ -150,10 +164,11 @@ impl Models {
                     let model = library.installed().iter().find(is_loaded).cloned();
                     model.or_else(|| library.default_model())
                 };
-                let model = self.search(name, with_spec(find, settings)).await?;
+                let model = self.search(name, with_spec(find, context_length)).await?;
                 Model { route, ..model }
             }
         };
+        model.check_context()?;
         match model.library.is_embedder(&model.installed) {
             false => Ok(model),
             true => Err(wrong_kind(format!(
@@ -163,16 +178,17 @@ impl Models {
         }
     }
 
-    /// Returns the embedding model with this name, to be loaded with these settings.
+    /// Returns the embedding model with this name, to be loaded with this context length.
     ///
     /// # Errors
     /// No installed model has this name, or it generates text.
     pub(crate) async fn find_embedder(
         &self,
         name: &str,
-        settings: LoadSettings,
+        context_length: Option<usize>,
     ) -> Result<Model, ApiError> {
-        let model = self.find_any(name, settings).await?;
+        let model = self.find_any(name, context_length).await?;
+        model.check_context()?;
         let library = &model.library;
         if library.is_embedder(&model.installed) {
             return Ok(model);
@@ -195,11 +211,11 @@ impl Models {
     pub(crate) async fn find_any(
         &self,
         name: &str,
-        settings: LoadSettings,
+        context_length: Option<usize>,
     ) -> Result<Model, ApiError> {
         let wanted = name.to_owned();
         let find = move |library: &Arc<Library>| named(library, &wanted).cloned();
-        self.search(name, with_spec(find, settings)).await
+        self.search(name, with_spec(find, context_length)).await
     }
 
     /// Returns the entry of the model with this name.
@@ -300,8 +316,12 @@ fn route_of(name: &str) -> Option<Route> {
 /// Returns what finds a model with all that a request needs of it.
 fn with_spec(
     find: impl Fn(&Arc<Library>) -> Option<InstalledModel> + Clone,
-    settings: LoadSettings,
+    context_length: Option<usize>,
 ) -> impl Fn(&Arc<Library>) -> Option<Model> + Clone {
+    let settings = LoadSettings {
+        context_length,
+        ..LoadSettings::default()
+    };
     move |library| {
         let installed = find(library)?;
         Some(Model {

@@ -5,7 +5,9 @@
 
 mod anthropic;
 mod chat;
+mod chunks;
 mod completions;
+mod content;
 mod embeddings;
 mod health;
 pub(crate) mod inputs;
@@ -19,15 +21,14 @@ mod status;
 mod tokens;
 mod tools;
 
-pub(crate) use crate::json::name_ignored;
 pub(crate) use health::GREETING;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ use crate::state::ServerState;
 
 /// Returns all routes behind the door.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
-    let routes: Router<Arc<ServerState>> = Router::new()
+    Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
         .route("/v1/chat/completions", post(chat::complete))
@@ -55,14 +56,12 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/tokenize", post(tokens::tokenize))
         .route("/detokenize", post(tokens::detokenize))
         .route("/v1/status", get(status::status))
-        .route("/metrics", get(status::metrics));
-    routes
+        .route("/metrics", get(status::metrics))
         .merge(anthropic::routes())
         .merge(ollama::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(state.clone(), door::pass))
-        .with_state(state)
+        .layer(from_fn_with_state(state, door::pass))
 }
 
 async fn not_found() -> ApiError {
@@ -91,8 +90,5 @@ pub(crate) fn json_response(value: &Value) -> Response {
 
 /// Returns a response with this text, which is JSON.
 pub(crate) fn json_text(text: String) -> Response {
-    let mut response = Response::new(text.into());
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

@@ -62,18 +62,23 @@ impl ClientProgram {
         Self::OpenWebui,
     ];
 
+    /// Returns its name for the command line, and its name for people.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Curl => ("curl", "curl"),
+            Self::Openai => ("openai", "Libraries for OpenAI's API"),
+            Self::Anthropic => ("anthropic", "Libraries for Anthropic's API"),
+            Self::Zed => ("zed", "Zed"),
+            Self::Vscode => ("vscode", "Visual Studio Code"),
+            Self::ClaudeCode => ("claude-code", "Claude Code"),
+            Self::Codex => ("codex", "Codex"),
+            Self::OpenWebui => ("open-webui", "Open WebUI"),
+        }
+    }
+
     /// Returns its name for the command line.
     pub fn id(self) -> &'static str {
-        match self {
-            Self::Curl => "curl",
-            Self::Openai => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Zed => "zed",
-            Self::Vscode => "vscode",
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::OpenWebui => "open-webui",
-        }
+        self.names().0
     }
 
     /// Returns the program with this name of the command line.
@@ -83,16 +88,7 @@ impl ClientProgram {
 
     /// Returns its name for people.
     pub fn title(self) -> &'static str {
-        match self {
-            Self::Curl => "curl",
-            Self::Openai => "Libraries for OpenAI's API",
-            Self::Anthropic => "Libraries for Anthropic's API",
-            Self::Zed => "Zed",
-            Self::Vscode => "Visual Studio Code",
-            Self::ClaudeCode => "Claude Code",
-            Self::Codex => "Codex",
-            Self::OpenWebui => "Open WebUI",
-        }
+        self.names().1
     }
 
     /// Returns the lines with which it uses `model` at this port.

@@ -1,9 +1,8 @@
 //! What all requests share.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use tokio::sync::watch;
-use transom_library::LoadSettings;
 use transom_supervisor::Handle;
 
 use crate::access::Access;
@@ -30,14 +29,14 @@ pub struct ServerOptions {
 
 /// What all requests share: the supervisor, the models, the keys and the counters.
 pub struct ServerState {
-    port: u16,
-    ollama_port: Option<u16>,
-    access: Access,
-    allowed_origins: RwLock<Vec<String>>,
-    supervisor: RwLock<Handle>,
-    models: Models,
-    metrics: Metrics,
-    activity: Arc<ActivityLog>,
+    pub(crate) port: u16,
+    pub(crate) ollama_port: Option<u16>,
+    pub(crate) access: Access,
+    pub(crate) models: Models,
+    pub(crate) metrics: Metrics,
+    pub(crate) activity_log: Arc<ActivityLog>,
+    allowed_origins: watch::Sender<Vec<String>>,
+    supervisor: watch::Sender<Handle>,
 }
 
 impl ServerState {
@@ -47,87 +46,55 @@ impl ServerState {
             port: options.port,
             ollama_port: options.ollama_port,
             access: options.access,
-            allowed_origins: RwLock::new(options.allowed_origins),
-            supervisor: RwLock::new(options.supervisor),
             models: Models::new(options.library),
             metrics: Metrics::default(),
-            activity: Arc::default(),
+            activity_log: Arc::default(),
+            allowed_origins: watch::Sender::new(options.allowed_origins),
+            supervisor: watch::Sender::new(options.supervisor),
         })
     }
 
     /// Uses another supervisor for new requests, after the one of another process ended.
     pub fn set_supervisor(&self, supervisor: Handle) {
-        *self
-            .supervisor
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = supervisor;
+        self.supervisor.send_replace(supervisor);
     }
 
     /// Lets pages of these origins use the server, and of no others but those of this computer.
     pub fn set_allowed_origins(&self, origins: Vec<String>) {
-        *self
-            .allowed_origins
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = origins;
+        self.allowed_origins.send_replace(origins);
     }
 
     /// Returns the last requests, and what each key has used.
     pub fn activity(&self) -> Activity {
-        self.activity.snapshot()
+        self.activity_log.snapshot()
     }
 
     /// Returns a receiver that is notified when [`Self::activity`] changes.
     pub fn activity_changes(&self) -> watch::Receiver<u64> {
-        self.activity.changes()
-    }
-
-    pub(crate) fn activity_log(&self) -> &Arc<ActivityLog> {
-        &self.activity
+        self.activity_log.changes()
     }
 
     pub(crate) fn supervisor(&self) -> Handle {
-        let supervisor = self.supervisor.read();
-        supervisor.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(crate) fn ollama_port(&self) -> Option<u16> {
-        self.ollama_port
-    }
-
-    pub(crate) fn access(&self) -> &Access {
-        &self.access
+        self.supervisor.borrow().clone()
     }
 
     pub(crate) fn is_allowed_origin(&self, origin: &str) -> bool {
-        let allowed = self.allowed_origins.read();
-        let allowed = allowed.unwrap_or_else(PoisonError::into_inner);
+        let allowed = self.allowed_origins.borrow();
         let mut allowed = allowed.iter();
         allowed.any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
-    pub(crate) fn models(&self) -> &Models {
-        &self.models
-    }
-
-    /// Returns the model that a request names, to be loaded with these settings.
+    /// Returns the model that a request names, to be loaded with this context length.
     ///
     /// # Errors
     /// No installed model has this name, or it makes embedding vectors.
     pub(crate) async fn find_model(
         &self,
         name: &str,
-        settings: LoadSettings,
+        context_length: Option<usize>,
     ) -> Result<Model, ApiError> {
         let status = self.supervisor().status().borrow().clone();
         let loaded = loaded_chat_model(&status);
-        self.models.find(name, loaded, settings).await
-    }
-
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
+        self.models.find(name, loaded, context_length).await
     }
 }

@@ -7,21 +7,18 @@
 //! channel, and the request is canceled when the reader leaves, or takes nothing for 30 s.
 
 use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http_body::Frame;
+use futures_util::stream::poll_fn;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::ApiError;
 use crate::generation::{Event, Generation};
-use crate::json::name_ignored;
 use crate::limits::{HEARTBEAT, MAX_UNREAD_FRAMES, OPENING_TIMEOUT, READER_TIMEOUT};
 
 /// Content type of server-sent events.
@@ -142,23 +139,24 @@ pub(crate) async fn respond<E: Encoder>(
     encoder: E,
 ) -> Result<Response, ApiError> {
     generation.open(OPENING_TIMEOUT).await?;
-    let ignored = generation.ignored_schemas();
     let (frames, receiver) = mpsc::channel(MAX_UNREAD_FRAMES);
     tokio::spawn(async move {
         // An error means that the reader left, so nobody needs to know.
         let _ = write(generation, encoder, &frames).await;
     });
-    Ok(name_ignored(response(E::CONTENT_TYPE, receiver), &ignored))
+    Ok(response(E::CONTENT_TYPE, receiver))
 }
 
 /// Returns a response whose body is the frames of a channel.
-pub(crate) fn response(content_type: &'static str, frames: mpsc::Receiver<Bytes>) -> Response {
-    let mut response = Response::new(Body::new(FrameBody(frames)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+pub(crate) fn response(content_type: &'static str, mut frames: mpsc::Receiver<Bytes>) -> Response {
+    let content_type = [(header::CONTENT_TYPE, content_type)];
     // Proxies must not collect the frames.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    let buffering = [("x-accel-buffering", "no")];
+    let frames = poll_fn(move |context| {
+        let frame = frames.poll_recv(context);
+        frame.map(|bytes| bytes.map(Ok::<_, Infallible>))
+    });
+    (content_type, buffering, Body::from_stream(frames)).into_response()
 }
 
 /// The reader of a stream left.
@@ -218,21 +216,5 @@ async fn send(frames: &mpsc::Sender<Bytes>, out: &mut Frames) -> Result<(), Read
     match timeout(READER_TIMEOUT, frames.send(out.take())).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) | Err(_) => Err(ReaderLeft),
-    }
-}
-
-/// A body that consists of the frames of a channel.
-struct FrameBody(mpsc::Receiver<Bytes>);
-
-impl http_body::Body for FrameBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = self.0.poll_recv(context);
-        frame.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 }

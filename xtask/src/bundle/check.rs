@@ -17,6 +17,9 @@ use crate::bundle::mach_o::{self, MachO};
 use crate::cache;
 use crate::problem::Problem;
 
+/// What is wrong with a bundle that breaks a rule.
+const WOULD_FAIL: &str = "the bundle would fail on other machines";
+
 /// The first bytes of a library of Metal kernels.
 const METALLIB: &[u8] = b"MTLB";
 
@@ -52,7 +55,7 @@ pub(super) const INFO: [(&str, &str); 9] = [
 
 /// Returns an error with every rule that the app breaks.
 pub(super) fn check_app(app: &Path, private_folders: &[PathBuf]) -> Result<(), Problem> {
-    report(violations(app, private_folders)?)
+    Problem::unless_empty(WOULD_FAIL, &violations(app, private_folders)?)
 }
 
 /// Returns an error if a program names a folder of this machine or lacks the run path of MLX.
@@ -70,17 +73,7 @@ pub(super) fn check_linux(
             found.push(format!("{name}: its run path is not {run_path}"));
         }
     }
-    report(found)
-}
-
-fn report(found: Vec<String>) -> Result<(), Problem> {
-    match found.as_slice() {
-        [] => Ok(()),
-        _ => Err(Problem::new(format!(
-            "the bundle would fail on other machines:\n  {}",
-            found.join("\n  ")
-        ))),
-    }
+    Problem::unless_empty(WOULD_FAIL, &found)
 }
 
 /// Returns the rules that the app breaks, one line for each.
@@ -95,7 +88,7 @@ pub(super) fn violations(app: &Path, private_folders: &[PathBuf]) -> Result<Vec<
             found.push(format!("{name}: is missing"));
         }
     }
-    for path in files_in(&contents)? {
+    for path in cache::files_below(&contents)? {
         let name = path.strip_prefix(&contents).unwrap_or(&path);
         let name = name.to_string_lossy();
         let is_program = name.starts_with("MacOS/");
@@ -205,18 +198,6 @@ fn info_violations(path: &Path) -> Vec<String> {
         found.push("Info.plist: transom:// does not open the app".to_owned());
     }
     found
-}
-
-/// Returns every file below a folder.
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
-    let mut files = Vec::new();
-    for path in cache::entries(folder).map_err(Problem::io("read", folder))? {
-        match path.is_dir() {
-            true => files.extend(files_in(&path)?),
-            false => files.push(path),
-        }
-    }
-    Ok(files)
 }
 
 /// Returns the first four bytes of a file.

@@ -45,22 +45,12 @@ pub(super) fn assemble_app(sources: &Sources, app: &Path) -> Result<(), Problem>
     let contents = app.join("Contents");
     let resources = contents.join("Resources");
     for program in PROGRAMS {
-        let to = contents.join("MacOS").join(program);
-        copy(&sources.programs.join(program), &to)?;
+        copy_file(program, sources.programs, &contents.join("MacOS"))?;
     }
     let mlx = sources.mlx.join("mlx/lib");
-    let library = "libmlx.dylib";
-    copy(
-        &mlx.join(library),
-        &contents.join("Frameworks").join(library),
-    )?;
-    let kernels = "mlx.metallib";
-    copy(&mlx.join(kernels), &resources.join(kernels))?;
-    let icon = "app.icns";
-    copy(
-        &sources.checkout.join("icons").join(icon),
-        &resources.join(icon),
-    )?;
+    copy_file("libmlx.dylib", &mlx, &contents.join("Frameworks"))?;
+    copy_file("mlx.metallib", &mlx, &resources)?;
+    copy_file("app.icns", &sources.checkout.join("icons"), &resources)?;
     copy_shared(sources, &resources)?;
     write_info(sources, &contents.join("Info.plist"))
 }
@@ -70,12 +60,10 @@ pub(super) fn assemble_app(sources: &Sources, app: &Path) -> Result<(), Problem>
 pub(super) fn assemble_linux(sources: &Sources, folder: &Path) -> Result<(), Problem> {
     cache::make_empty_folder(folder)?;
     for program in PROGRAMS.into_iter().filter(|&name| name != "transom-app") {
-        let to = folder.join("bin").join(program);
-        copy(&sources.programs.join(program), &to)?;
+        copy_file(program, sources.programs, &folder.join("bin"))?;
     }
     let library = folder.join("lib/transom");
-    let mlx = "mlx/lib/libmlx.so";
-    copy(&sources.mlx.join(mlx), &library.join(mlx))?;
+    copy_file("mlx/lib/libmlx.so", sources.mlx, &library)?;
     let others = "mlx_cpu.libs";
     copy_files(&sources.mlx.join(others), &library.join(others))?;
     copy_shared(sources, &library)
@@ -88,7 +76,7 @@ fn copy_shared(sources: &Sources, folder: &Path) -> Result<(), Problem> {
     let licenses = sources.checkout.join("src-tauri/licenses.txt");
     copy(&licenses, &folder.join(LICENSES))?;
     for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        copy(&sources.checkout.join(license), &folder.join(license))?;
+        copy_file(license, sources.checkout, folder)?;
     }
     Ok(())
 }
@@ -110,9 +98,14 @@ fn write_info(sources: &Sources, to: &Path) -> Result<(), Problem> {
         .map_err(|error| failed("write", to, error))
 }
 
+/// Copies a file to the same path below another folder.
+fn copy_file(name: &str, from: &Path, to: &Path) -> Result<(), Problem> {
+    copy(&from.join(name), &to.join(name))
+}
+
 /// Copies the files of a folder, without its folders.
 fn copy_files(from: &Path, to: &Path) -> Result<(), Problem> {
-    let paths = cache::entries(from).map_err(Problem::io("read", from))?;
+    let paths = cache::entries(from)?;
     for path in paths.iter().filter(|path| path.is_file()) {
         copy(path, &to.join(path.file_name().unwrap_or_default()))?;
     }

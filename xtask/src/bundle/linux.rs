@@ -67,7 +67,7 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
             .env("CARGO_TARGET_DIR", programs::target(folder));
         process::run(&mut tauri, &format!("make the .{extension}"))?;
         let from = packed.join(kind);
-        let paths = cache::entries(&from).map_err(Problem::io("read", &from))?;
+        let paths = cache::entries(&from)?;
         let is_package = |path: &&PathBuf| path.extension().is_some_and(|end| end == extension);
         let package = paths.iter().find(is_package);
         let missing = || Problem::new(format!("there is no package in {}", from.display()));

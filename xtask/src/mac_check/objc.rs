@@ -49,8 +49,8 @@ impl Names {
         }
         rest = source;
         while let Some((_, after)) = rest.split_once("msg_send![") {
-            let (arguments, after) = bracketed(after);
-            names.selectors.extend(selector(arguments));
+            let (parts, after) = parts(after);
+            names.selectors.extend(selector(&parts));
             rest = after;
         }
         names
@@ -72,43 +72,36 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<(&'a str, &'a st
     text.split_once(start)?.1.split_once(end)
 }
 
-fn identifier(text: &str) -> &str {
+/// Returns the identifier at the start of a text.
+pub(super) fn identifier(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Splits after the bracket that closes the text.
-fn bracketed(text: &str) -> (&str, &str) {
-    let mut depth = 1;
+/// Returns the parts of a text between commas, up to the bracket that closes it, and the rest.
+fn parts(text: &str) -> (Vec<&str>, &str) {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (1, 0);
     for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'[' | b'(' | b'{' => depth += 1,
             b']' | b')' | b'}' => depth -= 1,
             _ => {}
         }
+        if depth == 0 || (depth == 1 && byte == b',') {
+            parts.push(&text[start..index]);
+            start = index + 1;
+        }
         if depth == 0 {
-            return text.split_at(index);
+            return (parts, &text[index..]);
         }
     }
-    (text, "")
+    parts.push(&text[start..]);
+    (parts, "")
 }
 
 /// Returns the selector of a message: `receiver, first: 1, second: 2` sends `first:second:`.
-fn selector(arguments: &str) -> Option<String> {
-    let mut parts = Vec::new();
-    let (mut depth, mut start) = (0, 0);
-    for (index, byte) in arguments.bytes().enumerate() {
-        match byte {
-            b'[' | b'(' | b'{' => depth += 1,
-            b']' | b')' | b'}' => depth -= 1,
-            b',' if depth == 0 => {
-                parts.push(&arguments[start..index]);
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&arguments[start..]);
+fn selector(parts: &[&str]) -> Option<String> {
     let words = parts.iter().skip(1).map(|part| part.trim());
     let words = words.filter(|part| !part.is_empty());
     let selector: String = words

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::cache;
-use crate::mac_check::objc::Names;
+use crate::mac_check::objc::{Names, identifier};
 use crate::problem::Problem;
 
 /// The symbols that no objc2 package declares.
@@ -187,8 +187,7 @@ fn declared_name(line: &str) -> Option<&str> {
         .strip_prefix("fn ")
         .or_else(|| line.strip_prefix("static mut "))
         .or_else(|| line.strip_prefix("static "))?;
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-    Some(&rest[..end.unwrap_or(rest.len())]).filter(|name| !name.is_empty())
+    Some(identifier(rest)).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

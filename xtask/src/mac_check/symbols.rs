@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use object::LittleEndian;
-use object::macho::MachHeader64;
-use object::read::macho::{LoadCommandVariant, MachHeader, Nlist};
+use object::read::macho::MachOFile64;
+use object::{Object, ObjectSymbol};
 
 /// A part of the names of everything in MLX, as C++ compilers write them.
 const MLX: &str = "N3mlx4core";
@@ -19,24 +19,13 @@ pub(super) struct Symbols {
 /// Reads the symbol table of a file for one 64-bit processor.
 pub(super) fn read(file: &[u8]) -> object::read::Result<Symbols> {
     let mut found = Symbols::default();
-    let header = MachHeader64::<LittleEndian>::parse(file, 0)?;
-    let mut commands = header.load_commands(LittleEndian, file, 0)?;
-    while let Some(command) = commands.next()? {
-        let LoadCommandVariant::Symtab(table) = command.variant()? else {
-            continue;
+    let file = MachOFile64::<LittleEndian>::parse(file)?;
+    for symbol in file.symbols().filter(|symbol| symbol.is_global()) {
+        let name = String::from_utf8_lossy(symbol.name_bytes()?).into_owned();
+        match symbol.is_undefined() {
+            true => found.undefined.insert(name),
+            false => found.defined.insert(name),
         };
-        let table = table.symbols::<MachHeader64<LittleEndian>, _>(LittleEndian, file)?;
-        for symbol in table.iter() {
-            if symbol.is_stab() || !symbol.n_type().is_ext() {
-                continue;
-            }
-            let name = symbol.name(LittleEndian, table.strings())?;
-            let names = match symbol.is_undefined() {
-                true => &mut found.undefined,
-                false => &mut found.defined,
-            };
-            names.insert(String::from_utf8_lossy(name).into_owned());
-        }
     }
     Ok(found)
 }

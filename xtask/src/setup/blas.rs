@@ -31,7 +31,7 @@ fn replace(libraries: &Path, openblas: &Path) -> Result<(), Problem> {
 }
 
 fn bundled_blas(libraries: &Path) -> Result<PathBuf, Problem> {
-    let paths = cache::entries(libraries).map_err(Problem::io("read", libraries))?;
+    let paths = cache::entries(libraries)?;
     let bundled = paths.into_iter().find(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("libblas-") && !name.ends_with(".part")

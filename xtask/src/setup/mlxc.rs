@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use serde_json::Value;
+
 use crate::cache::{self, Cache};
 use crate::problem::Problem;
 use crate::process;
@@ -37,23 +39,17 @@ pub(crate) struct Source {
 impl Source {
     /// Reads the metadata of cargo, which downloads missing crates.
     pub(crate) fn locate(host: &Host) -> Result<Self, Problem> {
-        let metadata = process::output_of(
-            process::cargo()
-                .args(["metadata", "--format-version", "1"])
-                .args(["--filter-platform", host.triple()]),
-            "fetch the crates that Transom is made of",
-        )?;
-        Self::from_metadata(&metadata)
+        let args = ["--filter-platform", host.triple()];
+        let action = "fetch the crates that Transom is made of";
+        Self::from_metadata(&process::metadata(&args, action)?)
     }
 
-    fn from_metadata(metadata: &str) -> Result<Self, Problem> {
-        let metadata: serde_json::Value = serde_json::from_str(metadata)
-            .map_err(|error| Problem::new(format!("cargo metadata is not JSON: {error}")))?;
+    fn from_metadata(metadata: &Value) -> Result<Self, Problem> {
         let package = metadata["packages"]
             .as_array()
             .and_then(|packages| packages.iter().find(|package| package["name"] == "mlx-sys"))
             .ok_or_else(|| Problem::new("the workspace does not depend on mlx-sys"))?;
-        let text = |value: &serde_json::Value| {
+        let text = |value: &Value| {
             let missing = || Problem::new("cargo metadata lacks a path of mlx-sys");
             value.as_str().map(str::to_owned).ok_or_else(missing)
         };
@@ -241,7 +237,7 @@ mod tests {
                 "manifest_path": folder.path().join("Cargo.toml"),
             }],
         });
-        let source = Source::from_metadata(&metadata.to_string()).unwrap();
+        let source = Source::from_metadata(&metadata).unwrap();
         assert_eq!(source.mlx_c, mlx_c);
 
         fs::write(mlx_c.join("CMakeLists.txt"), CMAKE).unwrap();
@@ -253,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_workspace_without_mlx_sys_is_an_error() {
-        assert!(Source::from_metadata(r#"{"packages":[]}"#).is_err());
-        assert!(Source::from_metadata("no json").is_err());
+        assert!(Source::from_metadata(&serde_json::json!({ "packages": [] })).is_err());
+        assert!(Source::from_metadata(&Value::Null).is_err());
     }
 }

@@ -1,7 +1,6 @@
 //! The starter model as a GGUF file, for machines without a GPU for MLX, where llama.cpp is more
 //! than ten times faster. It is converted from the folder in the repository and ignored by git.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use transom_catalog::test_support::convert::{Quantization, convert};
@@ -40,7 +39,7 @@ fn is_current(file: &Path, writer: &Path) -> bool {
 }
 
 /// Returns the other files of its folder.
-fn sources(file: &Path) -> io::Result<Vec<PathBuf>> {
+fn sources(file: &Path) -> Result<Vec<PathBuf>, Problem> {
     let mut sources = cache::entries(file.parent().unwrap_or(file))?;
     sources.retain(|path| path.is_file() && path != file);
     Ok(sources)

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use transom_documents::Document;
-use transom_engine::{Attachment, EngineError, with_attachments};
-use transom_supervisor::{Outcome, RequestError};
+use transom_engine::{Attachment, with_attachments};
+use transom_supervisor::Outcome;
 
-use crate::{Failure, Result};
+use crate::{Failure, Result, client};
 
 /// Reads the documents.
 pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Document>> {
@@ -32,25 +32,17 @@ pub(super) fn too_long(
     documents: &[Document],
     prompt_bytes: usize,
 ) -> Option<Failure> {
-    let Outcome::Failed {
-        error: RequestError::Engine { source },
-    } = outcome
-    else {
+    let Outcome::Failed { error } = outcome else {
         return None;
     };
-    let EngineError::PromptTooLong { prompt_tokens, .. } = source else {
-        return None;
-    };
-    if documents.is_empty() {
-        return None;
-    }
+    let (prompt_tokens, _) = client::too_long(outcome).filter(|_| !documents.is_empty())?;
     let shares = documents.iter().map(|document| {
         let tokens = prompt_tokens * document.text.len() / prompt_bytes.max(1);
         format!("about {tokens} in {}", document.name)
     });
     let shares = shares.collect::<Vec<_>>().join(", ");
     Some(Failure::Usage(format!(
-        "{source}; tokens of the documents: {shares}"
+        "{error}; tokens of the documents: {shares}"
     )))
 }
 
@@ -58,6 +50,8 @@ pub(super) fn too_long(
 mod tests {
     use super::*;
     use transom_documents::Format;
+    use transom_engine::EngineError;
+    use transom_supervisor::RequestError;
 
     fn document(name: &str, text: &str) -> Document {
         Document {

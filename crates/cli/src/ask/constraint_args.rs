@@ -37,10 +37,8 @@ pub(crate) struct ConstraintArgs {
 /// What a response must match.
 #[derive(Debug)]
 pub(crate) enum Expected {
-    /// Nothing.
-    Anything,
-    /// A grammar, which holds the response.
-    Matching(Constraint),
+    /// A grammar, which holds the response, or nothing.
+    Held(Option<Constraint>),
     /// A schema. The response is checked.
     Valid(Box<CheckedResponse>),
 }
@@ -55,12 +53,12 @@ impl ConstraintArgs {
                 return Ok(Expected::Valid(Box::new(CheckedResponse::new(schema)?)));
             }
             (_, Some(pattern), _) => Grammar::Regex(pattern.clone()),
-            (.., []) => return Ok(Expected::Anything),
+            (.., []) => return Ok(Expected::Held(None)),
             (.., choices) => Grammar::Choice(choices.to_vec()),
         };
         let constraint = Constraint::on_answer(grammar);
         constraint.check()?;
-        Ok(Expected::Matching(constraint))
+        Ok(Expected::Held(Some(constraint)))
     }
 }
 
@@ -72,8 +70,7 @@ impl Expected {
         params: &GenerationParams,
     ) -> (Prompt, GenerationParams) {
         let constraint = match self {
-            Self::Anything => None,
-            Self::Matching(constraint) => Some(constraint.clone()),
+            Self::Held(constraint) => constraint.clone(),
             Self::Valid(response) => return response.request(prompt, params),
         };
         let params = GenerationParams {
@@ -110,11 +107,10 @@ impl Expected {
     /// Checks the answer of a response that ended for `reason`.
     pub(crate) fn check(&mut self, answer: &str, reason: FinishReason) -> ResponseCheck {
         match self {
-            Self::Anything => ResponseCheck::Valid,
-            Self::Matching(_) if reason == FinishReason::Stop => ResponseCheck::Valid,
-            Self::Matching(_) => {
+            Self::Held(Some(_)) if reason != FinishReason::Stop => {
                 ResponseCheck::Invalid("it ended before it was complete".to_owned())
             }
+            Self::Held(_) => ResponseCheck::Valid,
             Self::Valid(response) => response.check(answer, reason),
         }
     }

@@ -97,7 +97,7 @@ fn measure_form(
     let path = Some(path);
     let loaded = load_from(library, model_of, path, &model_args, false, client, console)?;
     let (handle, info) = (client.handle()?, loaded.info.clone());
-    let mut bench = SustainedBench::new(handle, loaded.load_request(), info, options, clock)?;
+    let mut bench = SustainedBench::new(handle, loaded.load_request.clone(), info, options, clock)?;
     let progress = console.progress();
     client.interrupt.ignore_when_idle();
     let running = bench.run(|time| {

@@ -6,14 +6,14 @@
 use std::ops::ControlFlow;
 
 use transom_engine::{
-    ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, Prompt, Stats,
-    Truncation,
+    ChatPrompt, ConversationId, FinishReason, GenerationParams, Prompt, Stats, Truncation,
 };
-use transom_supervisor::{ModelRequest, Outcome, RequestError, Status};
+use transom_supervisor::{ModelRequest, Outcome, Status};
 
 use crate::chat::commands::{self, Input};
 use crate::chat::transcript::Transcript;
 use crate::chat::{ChatArgs, Overflow};
+use crate::client::too_long;
 use crate::load::Loaded;
 use crate::output::{
     AnswerForm, ResponseLimits, Rows, memory_use_text, passed_over_text, rough_time, runs_text,
@@ -229,19 +229,7 @@ impl<'a> Chat<'a> {
 
 /// Returns the failure of a conversation that outgrew the context, if that is the outcome.
 fn outgrown(outcome: &Outcome) -> Option<Failure> {
-    let Outcome::Failed {
-        error: RequestError::Engine { source },
-    } = outcome
-    else {
-        return None;
-    };
-    let EngineError::PromptTooLong {
-        prompt_tokens,
-        context_length,
-    } = source
-    else {
-        return None;
-    };
+    let (prompt_tokens, context_length) = too_long(outcome)?;
     Some(Failure::Usage(format!(
         "the conversation has {prompt_tokens} tokens, but the context holds {context_length}; \
          /reset starts a new one, --context-length raises the limit, and --overflow drop leaves \

@@ -3,12 +3,13 @@
 //!
 //! Rule: without a summary the conversation continues. It is tried again after the next response.
 
-use transom_engine::{EngineError, FinishReason, Truncation, summary};
-use transom_supervisor::{Outcome, RequestError, ResponseEvent};
+use transom_engine::{FinishReason, Truncation, summary};
+use transom_supervisor::{Outcome, ResponseEvent};
 
 use crate::Console;
 use crate::chat::Overflow;
 use crate::chat::session::Chat;
+use crate::client::too_long;
 
 /// A prompt that is too long is not shortened below this, because little would be left of it.
 const MIN_MESSAGE_BYTES: usize = 1_000;
@@ -43,12 +44,7 @@ impl Chat<'_> {
             };
             let written = match completion.outcome {
                 // The estimate of its tokens was too low.
-                Outcome::Failed {
-                    error:
-                        RequestError::Engine {
-                            source: EngineError::PromptTooLong { .. },
-                        },
-                } if max_bytes >= 2 * MIN_MESSAGE_BYTES => {
+                outcome if too_long(&outcome).is_some() && max_bytes >= 2 * MIN_MESSAGE_BYTES => {
                     max_bytes /= 2;
                     continue;
                 }

@@ -247,9 +247,9 @@ fn an_unloaded_model_is_loaded_again() {
         assert!(next.unwrap().is_continue());
     };
     send("One");
-    let unloaded = client
-        .unload(transom_supervisor::ModelSelector::All)
-        .unwrap();
+    let unload = client.handle().unwrap();
+    let unload = unload.unload(transom_supervisor::ModelSelector::All);
+    let unloaded = client.runtime().unwrap().block_on(unload).unwrap();
     assert_eq!(unloaded.len(), 1);
     send("/stats");
     send("Two");

@@ -32,7 +32,7 @@ use plan::plan;
 /// place. If a download is interrupted, the same command continues it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("../help/models-install.txt"))]
-pub(super) struct InstallArgs {
+pub(crate) struct InstallArgs {
     /// Id in the catalog (or id@quantization), owner/name on the hub (or owner/name:quantization), or the
     /// path of a model folder or GGUF file
     #[arg(value_name = "MODEL", required = true)]
@@ -55,12 +55,8 @@ pub(super) struct InstallArgs {
     pub(super) json: bool,
 }
 
-/// How the download of one model ended.
-#[derive(Debug, Clone, PartialEq)]
-enum End {
-    Done { took: Duration },
-    Failed(HubError),
-}
+/// How long the download of one model took, or why it failed.
+type End = Result<Duration, HubError>;
 
 pub(super) fn run(
     args: &InstallArgs,
@@ -154,15 +150,15 @@ fn finish(plans: &[Plan], ends: &[End], json: bool, console: &mut Console) -> Re
     let (mut installed, mut failed) = (Vec::new(), Vec::new());
     for (plan, end) in plans.iter().zip(ends) {
         match end {
-            End::Done { .. } => installed.push(plan.name.as_str()),
-            End::Failed(_) => failed.push(plan.name.as_str()),
+            Ok(_) => installed.push(plan.name.as_str()),
+            Err(_) => failed.push(plan.name.as_str()),
         }
     }
     if let Some(name) = installed.first().filter(|_| !json) {
         console.note(&format!("Try it: transom chat --model {name}"));
     }
     match ends {
-        [End::Failed(error)] => Err(error.clone().into()),
+        [Err(error)] => Err(error.clone().into()),
         _ if failed.is_empty() => Ok(()),
         _ => Err(Failure::Failed(format!(
             "not installed: {}; see above",

@@ -49,12 +49,12 @@ pub(crate) fn write_response(
             },
         } = &event
         {
-            limits = client.status().map_or_else(
-                |_| ResponseLimits::default(),
-                |status| ResponseLimits::of(&status),
-            );
+            let status = client.status();
+            let now = status.map(|status| ResponseLimits::of(&status));
+            limits = now.unwrap_or_default();
             if let Some(note) = on_start(*dropped_messages, &limits) {
-                writer.note(&note);
+                writer.progress.clear();
+                writer.console.note(&note);
             }
         }
         writer.on_event(event)
@@ -134,12 +134,6 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             waiting => show_wait(&self.progress, self.model, &waiting),
         }
         Ok(())
-    }
-
-    /// Writes a note to standard error, before the response's text.
-    fn note(&mut self, text: &str) {
-        self.progress.clear();
-        self.console.note(text);
     }
 
     /// Ends the last line and returns the response without its reasoning.
@@ -267,14 +261,9 @@ mod tests {
     #[test]
     fn reasoning_that_is_cut_off_resets_the_style() {
         let pieces = [(Thought, "Hm")];
-        assert_eq!(
-            shown(true, Reasoning::Dimmed, &pieces),
-            "\x1b[2mHm\x1b[0m\n"
-        );
-        assert_eq!(
-            shown(true, Reasoning::Tagged, &pieces),
-            "<think>\nHm\n</think>\n"
-        );
+        let shown = |reasoning| shown(true, reasoning, &pieces);
+        assert_eq!(shown(Reasoning::Dimmed), "\x1b[2mHm\x1b[0m\n");
+        assert_eq!(shown(Reasoning::Tagged), "<think>\nHm\n</think>\n");
     }
 
     #[test]

@@ -33,14 +33,13 @@ pub(super) fn run(command: &KeysCommand, client: &Client, console: &mut Console)
     match command {
         KeysCommand::List { json } => {
             let keys = file.read()?;
-            let names: Vec<&str> = keys.iter().map(|key| &*key.name).collect();
             let result: Vec<_> = keys
                 .iter()
                 .map(|key| json!({ "name": key.name, "created": key.created }))
                 .collect();
-            console.print_result(*json, &result, |_, _| match names.is_empty() {
+            console.print_result(*json, &result, |_, _| match keys.is_empty() {
                 true => "There is no key; `transom serve keys add NAME` creates one.\n".to_owned(),
-                false => names.join("\n") + "\n",
+                false => keys.iter().map(|key| format!("{}\n", key.name)).collect(),
             })
         }
         KeysCommand::Add { name } => {

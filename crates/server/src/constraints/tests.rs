@@ -141,9 +141,10 @@ fn what_is_wrong_or_not_supported_is_named() {
 
 #[test]
 fn the_formats_of_other_protocols_are_read() {
-    let located = |value| Located {
-        path: "format".to_owned(),
-        value,
+    let located = |value: Value| {
+        let body = json!({ "format": value }).to_string();
+        let mut fields = Fields::parse(body.as_bytes()).unwrap();
+        fields.required("format").unwrap()
     };
     let grammar = |value| ollama(located(value)).map(|found| found.map(|found| found.grammar));
     assert_eq!(grammar(json!("json")), Ok(Some(Grammar::JsonObject)));

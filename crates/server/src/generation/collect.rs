@@ -14,6 +14,29 @@ pub(crate) struct Called {
     pub(crate) arguments: String,
 }
 
+/// A tool call that is being generated, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCall(Option<Called>);
+
+impl OpenCall {
+    /// Adds a part of a call. Returns the call when it is complete.
+    pub(crate) fn add(&mut self, delta: ToolCallDelta) -> Option<Called> {
+        match (delta, &mut self.0) {
+            (ToolCallDelta::Begin { id, name }, open) => {
+                *open = Some(Called {
+                    id,
+                    name,
+                    arguments: String::new(),
+                });
+            }
+            (ToolCallDelta::Arguments(json), Some(call)) => call.arguments.push_str(&json),
+            (ToolCallDelta::Arguments(_), None) => {}
+            (ToolCallDelta::End, open) => return open.take(),
+        }
+        None
+    }
+}
+
 /// A complete choice.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
@@ -35,6 +58,17 @@ pub(crate) struct Collected {
     pub(crate) dropped_messages: usize,
 }
 
+impl Collected {
+    /// Returns the choice of a request for one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn only_choice(&self) -> Result<&Choice, ApiError> {
+        let choice = self.choices.first();
+        choice.ok_or_else(|| ApiError::internal("the response is missing"))
+    }
+}
+
 impl Generation {
     /// Waits for all choices.
     ///
@@ -47,7 +81,7 @@ impl Generation {
         };
         let (mut answer, mut reasoning) = (String::new(), String::new());
         let mut answer_logprobs = Vec::new();
-        let (mut calls, mut open) = (Vec::new(), None);
+        let (mut calls, mut open) = (Vec::new(), OpenCall::default());
         while let Some(event) = self.next().await? {
             match event {
                 Event::Queued { .. } | Event::Loading | Event::Prefill { .. } => {}
@@ -66,31 +100,17 @@ impl Generation {
                     }
                     Section::Reasoning => reasoning.push_str(&text),
                 },
-                Event::ToolCall { delta, .. } => match delta {
-                    ToolCallDelta::Begin { id, name } => {
-                        open = Some(Called {
-                            id,
-                            name,
-                            arguments: String::new(),
-                        });
-                    }
-                    ToolCallDelta::Arguments(json) => {
-                        if let Some(call) = &mut open {
-                            call.arguments.push_str(&json);
-                        }
-                    }
-                    ToolCallDelta::End => calls.extend(open.take()),
-                },
-                Event::Finished { end, .. } => collected.choices.push(Choice {
-                    text: std::mem::take(&mut answer),
-                    reasoning: std::mem::take(&mut reasoning),
-                    logprobs: std::mem::take(&mut answer_logprobs),
-                    calls: {
-                        open = None;
-                        std::mem::take(&mut calls)
-                    },
-                    end,
-                }),
+                Event::ToolCall { delta, .. } => calls.extend(open.add(delta)),
+                Event::Finished { end, .. } => {
+                    open = OpenCall::default();
+                    collected.choices.push(Choice {
+                        text: std::mem::take(&mut answer),
+                        reasoning: std::mem::take(&mut reasoning),
+                        logprobs: std::mem::take(&mut answer_logprobs),
+                        calls: std::mem::take(&mut calls),
+                        end,
+                    });
+                }
             }
         }
         Ok(collected)

@@ -15,7 +15,7 @@ async fn a_model_is_found_by_its_names_and_never_by_a_path() {
     let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
     let models = models(data.path());
     let find = async |name: &str| {
-        let found = models.find(name, None, LoadSettings::default()).await;
+        let found = models.find(name, None, None).await;
         found.map(|model| model.name)
     };
     let id = find("tiny").await.unwrap();
@@ -75,14 +75,12 @@ async fn the_name_of_a_route_takes_a_loaded_model_whose_id_is_a_path() {
     assert_eq!((ids.len(), n_paths), (3, 2), "{ids:?}");
     let models = Models::new(Arc::new(open));
     for id in ids {
-        let found = models
-            .find("transom/code", Some(&id), LoadSettings::default())
-            .await;
+        let found = models.find("transom/code", Some(&id), None).await;
         let found = found.unwrap();
         assert_eq!((&found.spec.id, found.route), (&id, Route::Code));
         assert!(!is_path(&found.name));
         // A client can't name it so.
-        let named = models.find(&id, None, LoadSettings::default()).await;
+        let named = models.find(&id, None, None).await;
         assert_eq!(named.is_err(), is_path(&id));
     }
 }
@@ -92,7 +90,7 @@ async fn a_route_sets_no_temperature_where_the_model_reasons() {
     let data = tempfile::tempdir().unwrap();
     install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
     let models = models(data.path());
-    let found = models.find("tiny", None, LoadSettings::default());
+    let found = models.find("tiny", None, None);
     let mut model = Model {
         route: Route::Translate,
         ..found.await.unwrap()

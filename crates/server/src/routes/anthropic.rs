@@ -8,24 +8,19 @@ mod request;
 mod stream;
 mod tool_blocks;
 
-use std::sync::Arc;
-
-use axum::extract::State;
+use axum::Router;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
-use axum::{Extension, Router};
 use serde_json::json;
 use transom_engine::{Prompt, Truncation};
-use transom_library::LoadSettings;
 
-use super::{json_response, name_ignored};
+use super::json_response;
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::{Generation, Job, count_tokens};
 use crate::json::{Fields, Ignored};
 use crate::models::Model;
-use crate::state::ServerState;
 use crate::stream::respond;
 
 use message::MessageForm;
@@ -39,22 +34,17 @@ const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
 const VERSION_HEADER: &str = "anthropic-version";
 
 /// Returns the routes of Anthropic's protocol.
-pub(super) fn routes() -> Router<Arc<ServerState>> {
+pub(super) fn routes() -> Router {
     Router::new()
         .route("/v1/messages", post(messages))
         .route("/v1/messages/count_tokens", post(count))
 }
 
 /// `POST /v1/messages`
-async fn messages(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Fields,
-) -> Result<Response, ApiError> {
-    let mut request = MessageRequest::read(body)?;
-    check_version(&headers, &mut request.conversation.ignored)?;
-    let model = find(&state, &mut request.conversation).await?;
+async fn messages(caller: Caller, headers: HeaderMap, body: Fields) -> Result<Response, ApiError> {
+    let request = MessageRequest::read(body)?;
+    check_version(&headers, &caller.ignored)?;
+    let model = find(&caller, &request.conversation).await?;
     let form = MessageForm::new(&model.name, &request);
     let job = Job {
         model,
@@ -63,51 +53,41 @@ async fn messages(
         params: request.params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, &caller);
-    let response = if request.is_streamed {
-        respond(generation, MessageStream::new(form, caller.request_id)).await?
-    } else {
-        let choices = generation.collect().await?.choices;
-        let choice = choices.into_iter().next();
-        let choice = choice.ok_or_else(|| ApiError::internal("the response is missing"))?;
-        let response = json_response(&form.whole(&choice));
-        name_ignored(response, &generation.ignored_schemas())
-    };
-    Ok(name_ignored(response, &request.conversation.ignored))
+    let request_id = caller.request_id.clone();
+    let mut generation = Generation::start(job, caller);
+    if request.is_streamed {
+        return respond(generation, MessageStream::new(form, request_id)).await;
+    }
+    let collected = generation.collect().await?;
+    Ok(json_response(&form.whole(collected.only_choice()?)))
 }
 
 /// `POST /v1/messages/count_tokens`
-async fn count(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    mut body: Fields,
-) -> Result<Response, ApiError> {
-    let mut conversation = MessagePrompt::read(&mut body)?;
-    check_version(&headers, &mut conversation.ignored)?;
-    body.finish(&mut conversation.ignored);
-    let model = find(&state, &mut conversation).await?;
+async fn count(caller: Caller, headers: HeaderMap, mut body: Fields) -> Result<Response, ApiError> {
+    let conversation = MessagePrompt::read(&mut body)?;
+    check_version(&headers, &caller.ignored)?;
+    body.finish();
+    let model = find(&caller, &conversation).await?;
     let prompt = Prompt::Chat(conversation.chat);
-    let input_tokens = count_tokens(&state, &model, prompt, &caller, None).await?;
-    let response = json_response(&json!({ "input_tokens": input_tokens }));
-    Ok(name_ignored(response, &conversation.ignored))
+    let input_tokens = count_tokens(&model, prompt, &caller, None).await?;
+    Ok(json_response(&json!({ "input_tokens": input_tokens })))
 }
 
 /// Finds the model. Notes `thinking` as ignored if it is on and the model can't reason, because
 /// clients turn it on for every model.
-async fn find(state: &ServerState, conversation: &mut MessagePrompt) -> Result<Model, ApiError> {
-    let name = &conversation.model;
-    let model = state.find_model(name, LoadSettings::default()).await?;
+async fn find(caller: &Caller, conversation: &MessagePrompt) -> Result<Model, ApiError> {
+    let state = &caller.state;
+    let model = state.find_model(&conversation.model, None).await?;
     let wants_thinking = conversation.chat.enable_thinking == Some(true);
-    if wants_thinking && !state.models().listed(&model.name).await?.may_reason() {
-        conversation.ignored.add("thinking");
+    if wants_thinking && !state.models.listed(&model.name).await?.may_reason() {
+        caller.ignored.add("thinking");
     }
     Ok(model)
 }
 
 /// Checks the version that a client asks for. Clients of other servers send none. A newer one than
 /// this server knows is noted as ignored, because new clients would else stop working.
-fn check_version(headers: &HeaderMap, ignored: &mut Ignored) -> Result<(), ApiError> {
+fn check_version(headers: &HeaderMap, ignored: &Ignored) -> Result<(), ApiError> {
     let Some(version) = headers.get(VERSION_HEADER) else {
         return Ok(());
     };

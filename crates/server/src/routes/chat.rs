@@ -4,37 +4,26 @@ mod messages;
 mod request;
 mod stream;
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 use transom_engine::{Prompt, Truncation};
-use transom_library::{LoadSettings, default_thinking, knows_names};
+use transom_library::{default_thinking, knows_names};
 
-use super::logprobs;
-use super::openai::{FINGERPRINT, finish_reason, timings, usage};
-use super::{json_response, name_ignored, tools};
+use super::chunks::Envelope;
+use super::openai::{finish_reason, timings, usage};
+use super::{json_response, logprobs, tools};
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::{Choice, Collected, End, Generation, Job, count_tokens};
-use crate::ids::{random_id, unix_seconds};
-use crate::json::{Fields, Ignored};
+use crate::json::Fields;
 use crate::models::Model;
-use crate::state::ServerState;
 use request::ChatRequest;
 use stream::ChatStream;
 
 /// `POST /v1/chat/completions`
-pub(super) async fn complete(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
-    let request = ChatRequest::read(fields, &mut ignored)?;
-    let model = find(&state, &request, &mut ignored).await?;
+pub(super) async fn complete(caller: Caller, fields: Fields) -> Result<Response, ApiError> {
+    let request = ChatRequest::read(fields)?;
+    let model = find(&caller, &request).await?;
     let job = Job {
         model,
         prompts: vec![Prompt::Chat(request.prompt)],
@@ -42,50 +31,37 @@ pub(super) async fn complete(
         params: request.params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, &caller);
-    let response = if request.streaming.is_on {
+    let mut generation = Generation::start(job, caller);
+    if request.streaming.is_on {
         let stream = ChatStream::new(generation.model_name(), request.streaming.include_usage);
-        crate::stream::respond(generation, stream).await?
-    } else {
-        let collected = generation.collect().await?;
-        let response = json_response(&whole(&generation, &collected));
-        name_ignored(response, &generation.ignored_schemas())
-    };
-    Ok(name_ignored(response, &ignored))
+        return crate::stream::respond(generation, stream).await;
+    }
+    let collected = generation.collect().await?;
+    Ok(json_response(&whole(&generation, &collected)))
 }
 
 /// `POST /v1/chat/completions/input_tokens`: the number of tokens of the prompt. The fields for the
 /// response are checked, and change nothing.
-pub(super) async fn count(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
-    let request = ChatRequest::read(fields, &mut ignored)?;
-    let model = find(&state, &request, &mut ignored).await?;
+pub(super) async fn count(caller: Caller, fields: Fields) -> Result<Response, ApiError> {
+    let request = ChatRequest::read(fields)?;
+    let model = find(&caller, &request).await?;
     let (prompt, keep_alive) = (Prompt::Chat(request.prompt), request.params.keep_alive);
-    let count = count_tokens(&state, &model, prompt, &caller, keep_alive).await?;
+    let count = count_tokens(&model, prompt, &caller, keep_alive).await?;
     let body = json!({ "object": "response.input_tokens", "input_tokens": count });
-    Ok(name_ignored(json_response(&body), &ignored))
+    Ok(json_response(&body))
 }
 
 /// Returns the model of a request, and notes the fields that its chat template leaves out.
-async fn find(
-    state: &ServerState,
-    request: &ChatRequest,
-    ignored: &mut Ignored,
-) -> Result<Model, ApiError> {
-    let settings = LoadSettings::default();
-    let model = state.find_model(&request.model, settings).await?;
+async fn find(caller: &Caller, request: &ChatRequest) -> Result<Model, ApiError> {
+    let model = caller.state.find_model(&request.model, None).await?;
     let facts = model.installed.facts.as_ref().ok();
     if request.has_effort && facts.and_then(|facts| default_thinking(facts)).is_none() {
         // The model reasons always, or never.
-        ignored.add("reasoning_effort");
+        caller.ignored.add("reasoning_effort");
     }
     if !request.names.is_empty() && !facts.is_some_and(|facts| knows_names(facts)) {
         for path in &request.names {
-            ignored.add(path);
+            caller.ignored.add(path);
         }
     }
     Ok(model)
@@ -107,16 +83,11 @@ fn whole(generation: &Generation, collected: &Collected) -> Value {
             "finish_reason": finish_reason(&choice.end),
         })
     });
-    json!({
-        "id": random_id("chatcmpl-"),
-        "object": "chat.completion",
-        "created": unix_seconds(),
-        "model": generation.model_name(),
-        "system_fingerprint": FINGERPRINT,
-        "choices": choices.collect::<Vec<_>>(),
-        "usage": usage(&ends),
-        "timings": timings,
-    })
+    let envelope = Envelope::new("chatcmpl-", "chat.completion", generation.model_name());
+    let mut whole = envelope.with(&choices.collect::<Vec<_>>());
+    whole["usage"] = usage(&ends);
+    whole["timings"] = json!(timings);
+    whole
 }
 
 /// Returns the message. Clients read its reasoning in one of two fields.

@@ -5,24 +5,18 @@
 mod request;
 mod stream;
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 use transom_engine::Truncation;
-use transom_library::LoadSettings;
 
+use super::chunks::Envelope;
+use super::json_response;
 use super::logprobs::TextLogprobs;
-use super::openai::{FINGERPRINT, blame, finish_reason, timings, usage_of_prompts};
-use super::{json_response, name_ignored};
+use super::openai::{blame, finish_reason, timings, usage_of_prompts};
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::{End, Event, Generation, Job};
-use crate::ids::{random_id, unix_seconds};
-use crate::json::{Fields, Ignored};
-use crate::state::ServerState;
+use crate::json::Fields;
 use request::CompletionRequest;
 use stream::CompletionStream;
 
@@ -30,15 +24,9 @@ use stream::CompletionStream;
 const PROMPT: &str = "prompt";
 
 /// `POST /v1/completions`
-pub(super) async fn complete(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
-    let request = CompletionRequest::read(fields, &mut ignored)?;
-    let settings = LoadSettings::default();
-    let model = state.find_model(&request.model, settings).await?;
+pub(super) async fn complete(caller: Caller, fields: Fields) -> Result<Response, ApiError> {
+    let request = CompletionRequest::read(fields)?;
+    let model = caller.state.find_model(&request.model, None).await?;
     let echoes = Echoes {
         n: request.n,
         prompts: request.echoes,
@@ -50,18 +38,16 @@ pub(super) async fn complete(
         params: request.params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, &caller);
-    let response = if request.streaming.is_on {
+    let mut generation = Generation::start(job, caller);
+    if request.streaming.is_on {
         let include_usage = request.streaming.include_usage;
         let stream = CompletionStream::new(generation.model_name(), include_usage, echoes);
         let response = crate::stream::respond(generation, stream).await;
-        response.map_err(|error| blame(error, PROMPT))?
-    } else {
-        let choices = collect(&mut generation, &echoes).await;
-        let choices = choices.map_err(|error| blame(error, PROMPT))?;
-        json_response(&whole(&generation, &choices, echoes.n))
-    };
-    Ok(name_ignored(response, &ignored))
+        return response.map_err(|error| blame(error, PROMPT));
+    }
+    let choices = collect(&mut generation, &echoes).await;
+    let choices = choices.map_err(|error| blame(error, PROMPT))?;
+    Ok(json_response(&whole(&generation, &choices, echoes.n)))
 }
 
 /// The prompts that come before the text of their choices.
@@ -137,16 +123,11 @@ fn whole(generation: &Generation, choices: &[CompleteText], n: usize) -> Value {
         let reason = finish_reason(&complete.end);
         choice(index, &complete.text, &logprobs.into(), Some(reason))
     });
-    json!({
-        "id": random_id("cmpl-"),
-        "object": "text_completion",
-        "created": unix_seconds(),
-        "model": generation.model_name(),
-        "system_fingerprint": FINGERPRINT,
-        "choices": choices.collect::<Vec<_>>(),
-        "usage": usage_of_prompts(&ends, n),
-        "timings": timings,
-    })
+    let envelope = Envelope::new("cmpl-", "text_completion", generation.model_name());
+    let mut whole = envelope.with(&choices.collect::<Vec<_>>());
+    whole["usage"] = usage_of_prompts(&ends, n);
+    whole["timings"] = json!(timings);
+    whole
 }
 
 /// Returns a choice, or a part of it.

@@ -2,10 +2,8 @@
 //!
 //! Clients that send `anthropic-version` get the list in Anthropic's form.
 
-use std::sync::Arc;
-
+use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use jiff::Timestamp;
@@ -13,18 +11,18 @@ use serde_json::{Value, json};
 use transom_engine::ModelInfo;
 
 use super::json_response;
+use crate::door::Caller;
 use crate::error::{ApiError, Protocol};
 use crate::models::{ListedModel, context_length, loaded_info};
 use crate::state::ServerState;
 
 /// `GET /v1/models`
-pub(super) async fn list(
-    State(state): State<Arc<ServerState>>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let models = state.models().list().await?;
+pub(super) async fn list(caller: Caller, headers: HeaderMap) -> Result<Response, ApiError> {
+    let models = caller.state.models.list().await?;
     let protocol = Protocol::of("/v1/models", &headers);
-    let views = models.iter().map(|model| view(&state, protocol, model));
+    let views = models
+        .iter()
+        .map(|model| view(&caller.state, protocol, model));
     let views: Vec<Value> = views.collect();
     let body = match protocol {
         Protocol::Anthropic => json!({
@@ -40,15 +38,15 @@ pub(super) async fn list(
 
 /// `GET /v1/models/{name}`
 pub(super) async fn one(
-    State(state): State<Arc<ServerState>>,
+    caller: Caller,
     name: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let not_text = |_| ApiError::field("model", "the name of the model is not UTF-8 text");
     let Path(name) = name.map_err(not_text)?;
-    let model = state.models().listed(&name).await?;
+    let model = caller.state.models.listed(&name).await?;
     let protocol = Protocol::of("/v1/models", &headers);
-    Ok(json_response(&view(&state, protocol, &model)))
+    Ok(json_response(&view(&caller.state, protocol, &model)))
 }
 
 fn view(state: &ServerState, protocol: Protocol, model: &ListedModel) -> Value {

@@ -8,23 +8,19 @@ mod reply;
 mod request;
 mod stream;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{any, get, post};
-use axum::{Extension, Router};
-use transom_engine::Truncation;
-use transom_library::LoadSettings;
 use transom_supervisor::ModelSelector;
 use transom_supervisor::status::PhaseStatus;
 
-use super::{json_response, name_ignored};
+use super::json_response;
 use crate::door::Caller;
 use crate::error::{ApiError, ErrorKind};
-use crate::generation::{Generation, Job, Params};
+use crate::generation::{Generation, Job};
 use crate::json::Fields;
 use crate::models::Model;
 use crate::state::ServerState;
@@ -38,7 +34,7 @@ use stream::ReplyStream;
 const RETRY_UNLOAD: Duration = Duration::from_secs(5);
 
 /// Returns the routes of Ollama's protocol.
-pub(super) fn routes() -> Router<Arc<ServerState>> {
+pub(super) fn routes() -> Router {
     let mut routes = Router::new()
         .route("/api/version", get(models::version))
         .route("/api/tags", get(models::tags))
@@ -62,78 +58,49 @@ pub(super) fn routes() -> Router<Arc<ServerState>> {
 }
 
 /// `POST /api/chat`
-async fn chat(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    body: Fields,
-) -> Result<Response, ApiError> {
-    let request = GenerateRequest::read(Route::Chat, body)?;
-    answer(state, &caller, request).await
+async fn chat(caller: Caller, body: Fields) -> Result<Response, ApiError> {
+    answer(caller, GenerateRequest::read(Route::Chat, body)?).await
 }
 
 /// `POST /api/generate`
-async fn generate(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    body: Fields,
-) -> Result<Response, ApiError> {
-    let request = GenerateRequest::read(Route::Generate, body)?;
-    answer(state, &caller, request).await
+async fn generate(caller: Caller, body: Fields) -> Result<Response, ApiError> {
+    answer(caller, GenerateRequest::read(Route::Generate, body)?).await
 }
 
-async fn answer(
-    state: Arc<ServerState>,
-    caller: &Caller,
-    request: GenerateRequest,
-) -> Result<Response, ApiError> {
-    let model = find(&state, &request).await?;
+async fn answer(caller: Caller, request: GenerateRequest) -> Result<Response, ApiError> {
+    let model = find(&caller.state, &request).await?;
     let reply = Reply::new(request.route, &model.name);
-    let unloads = request.unloads();
-    let Some(prompt) = request.prompt else {
-        // Without a prompt a request loads the model, or unloads it.
-        let reason = match unloads {
-            true => {
-                unload(&state, &model.spec.id).await?;
-                "unload"
-            }
-            false => {
-                load(state, caller, model, request.params).await?;
-                "load"
-            }
-        };
-        let response = json_response(&reply.without_text(reason));
-        return Ok(name_ignored(response, &request.ignored));
-    };
+    let is_load = request.prompt.is_none();
+    // Without a prompt a request loads the model, or unloads it.
+    if is_load && request.unloads() {
+        unload(&caller.state, &model.spec.id).await?;
+        return Ok(json_response(&reply.without_text("unload")));
+    }
     let job = Job {
         model,
-        prompts: vec![prompt],
+        prompts: request.prompt.into_iter().collect(),
         n: 1,
         params: request.params,
         truncation: request.truncation,
     };
-    let mut generation = Generation::start(state, job, caller);
-    let response = if request.is_streamed {
-        respond(generation, ReplyStream::new(reply)).await?
-    } else {
-        let collected = generation.collect().await?;
-        let choice = collected.choices.first();
-        let choice = choice.ok_or_else(|| ApiError::internal("the response is missing"))?;
-        let response = json_response(&reply.whole(choice, collected.dropped_messages));
-        name_ignored(response, &generation.ignored_schemas())
-    };
-    Ok(name_ignored(response, &request.ignored))
+    let mut generation = Generation::start(job, caller);
+    if request.is_streamed && !is_load {
+        return respond(generation, ReplyStream::new(reply)).await;
+    }
+    let collected = generation.collect().await?;
+    if is_load {
+        return Ok(json_response(&reply.without_text("load")));
+    }
+    let (choice, n_dropped) = (collected.only_choice()?, collected.dropped_messages);
+    Ok(json_response(&reply.whole(choice, n_dropped)))
 }
 
 /// Finds the model, and checks what depends on it.
 async fn find(state: &ServerState, request: &GenerateRequest) -> Result<Model, ApiError> {
-    let settings = LoadSettings {
-        context_length: request.context_length,
-        ..LoadSettings::default()
-    };
-    let model = state.find_model(&request.model, settings).await?;
-    check_context(&model, request.context_length)?;
+    let model = state.find_model(&request.model, request.context_length);
+    let model = model.await?;
     // Clients know these words.
-    if request.think == Some(true) && !state.models().listed(&model.name).await?.may_reason() {
+    if request.think == Some(true) && !state.models.listed(&model.name).await?.may_reason() {
         let message = format!(
             "{:?} does not support thinking; leave out `think`",
             model.name
@@ -141,38 +108,6 @@ async fn find(state: &ServerState, request: &GenerateRequest) -> Result<Model, A
         return Err(ApiError::field("think", message));
     }
     Ok(model)
-}
-
-/// Checks that the model has the context that a request wants.
-fn check_context(model: &Model, wanted: Option<usize>) -> Result<(), ApiError> {
-    let facts = model.installed.facts.as_ref().ok();
-    let longest = facts.and_then(|facts| facts.context_length);
-    match (wanted, longest) {
-        (Some(wanted), Some(longest)) if wanted as u64 > longest => {
-            let message =
-                format!("`options.num_ctx` is {wanted}, but the model's limit is {longest}");
-            Err(ApiError::field("options.num_ctx", message))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Loads the model.
-async fn load(
-    state: Arc<ServerState>,
-    caller: &Caller,
-    model: Model,
-    params: Params,
-) -> Result<(), ApiError> {
-    let job = Job {
-        model,
-        prompts: Vec::new(),
-        n: 1,
-        params,
-        truncation: Truncation::Disabled,
-    };
-    let mut generation = Generation::start(state, job, caller);
-    generation.collect().await.map(drop)
 }
 
 /// Unloads the model with this id, if it is loaded.

@@ -10,7 +10,7 @@ use crate::json::{Fields, Located};
 use crate::routes::keep_alive;
 
 /// The version of this server, as responses name it.
-pub(crate) const FINGERPRINT: &str = concat!("transom-", env!("CARGO_PKG_VERSION"));
+pub(super) const FINGERPRINT: &str = concat!("transom-", env!("CARGO_PKG_VERSION"));
 
 /// Most strings that end a response.
 const MAX_STOPS: usize = 16;
@@ -31,7 +31,7 @@ const TOLERATED: [&str; 11] = [
 ];
 
 /// What an effort of reasoning may be, and whether the model reasons then.
-const EFFORTS: [(&str, bool); 7] = [
+pub(super) const EFFORTS: [(&str, bool); 7] = [
     ("none", false),
     ("minimal", true),
     ("low", true),
@@ -107,14 +107,6 @@ fn refuse_others(fields: &mut Fields) -> Result<(), ApiError> {
         fields.refuse(name, &neutral)?;
     }
     Ok(())
-}
-
-/// Returns whether the model reasons with this effort.
-///
-/// # Errors
-/// There is no such effort.
-pub(crate) fn effort(effort: Located) -> Result<bool, ApiError> {
-    effort.choice(&EFFORTS)
 }
 
 /// Names `field` as the wrong one in an error of the engine about a prompt, which does not know where

@@ -8,24 +8,19 @@ mod output;
 mod request;
 mod stream;
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use transom_engine::Prompt;
-use transom_library::{LoadSettings, default_thinking};
+use transom_library::default_thinking;
 
+use super::json_response;
 use super::openai::blame;
-use super::{json_response, name_ignored};
 use crate::door::Caller;
 use crate::error::{ApiError, ErrorKind};
 use crate::generation::{Generation, Job, count_tokens};
-use crate::json::{Fields, Ignored};
+use crate::json::Fields;
 use crate::models::Model;
-use crate::state::ServerState;
 use output::ResponseObject;
 use request::ResponsesRequest;
 use stream::ResponsesStream;
@@ -34,14 +29,9 @@ use stream::ResponsesStream;
 const INPUT: &str = "input";
 
 /// `POST /v1/responses`
-pub(super) async fn respond(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
-    let request = ResponsesRequest::read(fields, &mut ignored)?;
-    let model = find(&state, &request, &mut ignored).await?;
+pub(super) async fn respond(caller: Caller, fields: Fields) -> Result<Response, ApiError> {
+    let request = ResponsesRequest::read(fields)?;
+    let model = find(&caller, &request).await?;
     let job = Job {
         model,
         prompts: vec![Prompt::Chat(request.prompt)],
@@ -49,37 +39,30 @@ pub(super) async fn respond(
         params: request.params,
         truncation: request.truncation,
     };
-    let mut generation = Generation::start(state, job, &caller);
+    let mut generation = Generation::start(job, caller);
     let mut object = ResponseObject::new(generation.model_name(), request.repeated);
-    let response = if request.is_streamed {
+    let blame = |error| blame(error, INPUT);
+    if request.is_streamed {
         let response = crate::stream::respond(generation, ResponsesStream::new(object)).await;
-        response.map_err(|error| blame(error, INPUT))?
-    } else {
-        let blame = |error| blame(error, INPUT);
-        while let Some(event) = generation.next().await.map_err(blame)? {
-            object.add(&event);
-        }
-        object.set_sampling(generation.sampling());
-        name_ignored(json_response(&object.view()), &generation.ignored_schemas())
-    };
-    Ok(name_ignored(response, &ignored))
+        return response.map_err(blame);
+    }
+    while let Some(event) = generation.next().await.map_err(blame)? {
+        object.add(&event);
+    }
+    object.set_sampling(generation.sampling());
+    Ok(json_response(&object.view()))
 }
 
 /// `POST /v1/responses/input_tokens`: the number of tokens of a request, without a response.
-pub(super) async fn count(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    mut fields: Fields,
-) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
+pub(super) async fn count(caller: Caller, mut fields: Fields) -> Result<Response, ApiError> {
     fields.refuse("stream", &[])?;
-    let request = ResponsesRequest::read(fields, &mut ignored)?;
-    let model = find(&state, &request, &mut ignored).await?;
+    let request = ResponsesRequest::read(fields)?;
+    let model = find(&caller, &request).await?;
     let (prompt, keep_alive) = (Prompt::Chat(request.prompt), request.params.keep_alive);
-    let count = count_tokens(&state, &model, prompt, &caller, keep_alive).await;
+    let count = count_tokens(&model, prompt, &caller, keep_alive).await;
     let count = count.map_err(|error| blame(error, INPUT))?;
     let response = json!({ "object": "response.input_tokens", "input_tokens": count });
-    Ok(name_ignored(json_response(&response), &ignored))
+    Ok(json_response(&response))
 }
 
 /// `GET` and `DELETE /v1/responses/{id}`
@@ -89,17 +72,12 @@ pub(super) async fn stored() -> ApiError {
 }
 
 /// Returns the model of a request.
-async fn find(
-    state: &ServerState,
-    request: &ResponsesRequest,
-    ignored: &mut Ignored,
-) -> Result<Model, ApiError> {
-    let settings = LoadSettings::default();
-    let model = state.find_model(&request.model, settings).await?;
+async fn find(caller: &Caller, request: &ResponsesRequest) -> Result<Model, ApiError> {
+    let model = caller.state.find_model(&request.model, None).await?;
     let facts = model.installed.facts.as_ref().ok();
     if request.has_effort && facts.and_then(|facts| default_thinking(facts)).is_none() {
         // The model reasons always, or never.
-        ignored.add("reasoning.effort");
+        caller.ignored.add("reasoning.effort");
     }
     Ok(model)
 }

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::Response;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -17,7 +16,9 @@ use transom_supervisor::Status;
 use transom_supervisor::status::{ModelStatus, RequestStatus};
 
 use super::json_response;
+use crate::door::Caller;
 use crate::limits::READER_TIMEOUT;
+use crate::metrics::{family, single};
 use crate::state::ServerState;
 use crate::stream::{Frames, SSE, response};
 
@@ -28,17 +29,17 @@ const STATUS_HEARTBEAT: Duration = Duration::from_secs(15);
 const MAX_UNREAD: usize = 2;
 
 /// `GET /v1/status`: a snapshot, or with `Accept: text/event-stream` each change.
-pub(super) async fn status(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response {
+pub(super) async fn status(caller: Caller, headers: HeaderMap) -> Response {
     let accepted = headers
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     if accepted.is_some_and(|accepted| accepted.contains("text/event-stream")) {
         let (frames, receiver) = mpsc::channel(MAX_UNREAD);
-        tokio::spawn(watch(state, frames));
+        tokio::spawn(watch(caller.state, frames));
         return response(SSE, receiver);
     }
-    let status = state.supervisor().current_status().await;
-    json_response(&view(&state, &status))
+    let status = caller.state.supervisor().current_status().await;
+    json_response(&view(&caller.state, &status))
 }
 
 /// Sends the status and its changes until the reader leaves or the supervisor is gone.
@@ -76,7 +77,7 @@ fn view(state: &ServerState, status: &Status) -> Value {
         "models": models,
         "queue": status.queue.len(),
         "jobs": status.running.iter().chain(&status.queue).map(job_view).collect::<Vec<_>>(),
-        "requests": state.metrics().n_open(),
+        "requests": state.metrics.n_open(),
         "budget_bytes": status.budget_bytes,
         "in_use_bytes": status.in_use_bytes,
         "signals": status.signals,
@@ -122,55 +123,28 @@ fn name_of(model: &ModelStatus) -> &str {
 }
 
 /// `GET /metrics`
-pub(super) async fn metrics(State(state): State<Arc<ServerState>>) -> Response {
-    let status = state.supervisor().current_status().await;
+pub(super) async fn metrics(caller: Caller) -> Response {
+    let metrics = &caller.state.metrics;
+    let status = caller.state.supervisor().current_status().await;
+    let signals = status.signals;
     let loaded = status.models.iter().map(|model| {
         let plain = |c: char| !c.is_control() && c != '"' && c != '\\';
         let name: String = name_of(model).chars().filter(|c| plain(*c)).collect();
         let is_loaded = f64::from(u8::from(model.info.is_some()));
         (format!("model_loaded{{model=\"{name}\"}}"), is_loaded)
     });
-    let loaded: Vec<(String, f64)> = loaded.collect();
-    let signals = status.signals;
-    let mut gauges = vec![
-        (
-            "queue_depth",
-            "Waiting requests.",
-            status.queue.len() as f64,
-        ),
-        (
-            "open_requests",
-            "Open requests of this server.",
-            state.metrics().n_open() as f64,
-        ),
-        (
-            "memory_bytes",
-            "Memory of models.",
-            status.in_use_bytes as f64,
-        ),
-        (
-            "memory_budget_bytes",
-            "Memory that models may use.",
-            status.budget_bytes as f64,
-        ),
-        (
-            "memory_pressure",
-            "0 normal, 1 warning, 2 critical.",
-            f64::from(signals.memory as u8),
-        ),
-        (
-            "thermal_state",
-            "0 nominal to 3 critical.",
-            f64::from(signals.thermal as u8),
-        ),
-    ];
-    gauges.extend(
-        loaded
-            .iter()
-            .map(|(name, value)| (&**name, "1 if loaded.", *value)),
-    );
-    let mut response = Response::new(state.metrics().text(&gauges).into());
-    let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, text);
-    response
+    let gauge = |name: &str, value: u64| single(name, "gauge", value);
+    let text = [
+        metrics.text(),
+        gauge("queue_depth", status.queue.len() as u64),
+        gauge("open_requests", metrics.n_open()),
+        gauge("memory_bytes", status.in_use_bytes),
+        gauge("memory_budget_bytes", status.budget_bytes),
+        gauge("memory_pressure", signals.memory as u64),
+        gauge("thermal_state", signals.thermal as u64),
+        family("model_loaded", "gauge", loaded),
+    ]
+    .concat();
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }

@@ -1,32 +1,22 @@
 //! `POST /tokenize` and `POST /detokenize`, in the form of llama.cpp: the tokens of a text, and the
 //! text of tokens. Programs use them to cut texts, and for the ids of `logit_bias`.
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 use transom_engine::{TokenInput, TokenPiece};
-use transom_library::LoadSettings;
 
 use super::openai::blame;
-use super::{inputs, json_text, keep_alive, name_ignored};
+use super::{inputs, json_text, keep_alive};
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::convert_tokens;
-use crate::json::{Fields, Ignored};
-use crate::state::ServerState;
+use crate::json::Fields;
 
 /// Longest text, in bytes. Each token takes many times its size in memory.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// `POST /tokenize`
-pub(super) async fn tokenize(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    mut fields: Fields,
-) -> Result<Response, ApiError> {
+pub(super) async fn tokenize(caller: Caller, mut fields: Fields) -> Result<Response, ApiError> {
     let name = fields.required("model")?.text()?;
     let content = fields.required("content")?;
     let too_long = content.must_be(&format!("a text of at most {MAX_TEXT_BYTES} bytes"));
@@ -56,15 +46,11 @@ pub(super) async fn tokenize(
         text.push_str("]}");
         text
     };
-    convert(&state, &caller, &name, fields, input, view).await
+    convert(&caller, &name, fields, input, view).await
 }
 
 /// `POST /detokenize`
-pub(super) async fn detokenize(
-    State(state): State<Arc<ServerState>>,
-    Extension(caller): Extension<Caller>,
-    mut fields: Fields,
-) -> Result<Response, ApiError> {
+pub(super) async fn detokenize(caller: Caller, mut fields: Fields) -> Result<Response, ApiError> {
     let name = fields.required("model")?.text()?;
     let tokens = fields.required("tokens")?;
     let input = TokenInput::Tokens(inputs::token_ids(tokens)?);
@@ -75,26 +61,23 @@ pub(super) async fn detokenize(
             .collect();
         json!({ "content": String::from_utf8_lossy(&bytes) }).to_string()
     };
-    convert(&state, &caller, &name, fields, input, view).await
+    convert(&caller, &name, fields, input, view).await
 }
 
 /// Converts `input` with the tokenizer of a model of any kind.
 async fn convert(
-    state: &ServerState,
     caller: &Caller,
     name: &str,
     mut fields: Fields,
     input: TokenInput,
     view: impl Fn(&[TokenPiece]) -> String,
 ) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
     let keep_alive = keep_alive::take(&mut fields)?;
-    fields.finish(&mut ignored);
-    let settings = LoadSettings::default();
-    let model = state.models().find_any(name, settings).await?;
-    let pieces = convert_tokens(state, &model, input, caller, keep_alive).await;
+    fields.finish();
+    let model = caller.state.models.find_any(name, None).await?;
+    let pieces = convert_tokens(&model, input, caller, keep_alive).await;
     let pieces = pieces.map_err(|error| blame(error, "tokens"))?;
-    Ok(name_ignored(json_text(view(&pieces)), &ignored))
+    Ok(json_text(view(&pieces)))
 }
 
 /// Returns the text of a token, or its bytes if they are part of a character.

@@ -9,7 +9,7 @@ use transom_engine::{ChatPrompt, ToolCallDelta, ToolChoice};
 use crate::constraints::Constrained;
 use crate::error::ApiError;
 use crate::generation::Called;
-use crate::json::{Fields, Ignored, Located};
+use crate::json::{Fields, Located};
 
 /// The tools that a response may call.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -51,14 +51,14 @@ impl Tools {
 ///
 /// # Errors
 /// A tool is no function, or the choice needs a tool that is not there.
-pub(crate) fn of_chat(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tools, ApiError> {
+pub(crate) fn of_chat(fields: &mut Fields) -> Result<Tools, ApiError> {
     let tools = fields.list("tools")?.unwrap_or_default().into_iter();
     let tools = tools.map(|tool| {
         let mut tool = tool.object()?;
         tool.required("type")?.choice(&[("function", ())])?;
         let function = tool.required("function")?;
-        tool.finish(ignored);
-        function_of(function, "parameters", ignored)
+        tool.finish();
+        function_of(function, "parameters")
     });
     let tools: Vec<Value> = tools.collect::<Result<_, _>>()?;
     let choice = choice_among(&tools, fields, |choice| {
@@ -97,12 +97,12 @@ fn choice_among(
 ///
 /// # Errors
 /// A function is wrong, or the choice needs a tool that is not there.
-pub(crate) fn of_responses(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tools, ApiError> {
+pub(crate) fn of_responses(fields: &mut Fields) -> Result<Tools, ApiError> {
     let mut tools = Vec::new();
     for tool in fields.list("tools")?.unwrap_or_default() {
         match tool.value.get("type").and_then(Value::as_str) {
-            Some("function") => tools.push(function_of(tool, "parameters", ignored)?),
-            Some(_) => ignored.add(&tool.path),
+            Some("function") => tools.push(function_of(tool, "parameters")?),
+            Some(_) => fields.ignored.add(&tool.path),
             None => return Err(tool.must_be("a tool with a `type`")),
         }
     }
@@ -118,7 +118,7 @@ pub(crate) fn of_responses(fields: &mut Fields, ignored: &mut Ignored) -> Result
 ///
 /// # Errors
 /// Those of [`of_chat`]; a tool that a server runs.
-pub(crate) fn of_messages(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tools, ApiError> {
+pub(crate) fn of_messages(fields: &mut Fields) -> Result<Tools, ApiError> {
     let tools = fields.list("tools")?.unwrap_or_default().into_iter();
     let tools = tools.map(|tool| {
         if let Some(kind) = tool.value.get("type").filter(|kind| !kind.is_null())
@@ -127,7 +127,7 @@ pub(crate) fn of_messages(fields: &mut Fields, ignored: &mut Ignored) -> Result<
             let message = format!("`{}.type` must be `custom`: no tools run here", tool.path);
             return Err(ApiError::field(format!("{}.type", tool.path), message));
         }
-        function_of(tool, "input_schema", ignored)
+        function_of(tool, "input_schema")
     });
     let tools: Vec<Value> = tools.collect::<Result<_, _>>()?;
     let Some(mut fields) = fields.object("tool_choice")? else {
@@ -147,7 +147,7 @@ pub(crate) fn of_messages(fields: &mut Fields, ignored: &mut Ignored) -> Result<
     };
     let choice = checked(choice, Some(path), &tools)?;
     let is_single = fields.flag("disable_parallel_tool_use")?.unwrap_or(false);
-    fields.finish(ignored);
+    fields.finish();
     Ok(Tools {
         tools,
         choice,
@@ -156,7 +156,7 @@ pub(crate) fn of_messages(fields: &mut Fields, ignored: &mut Ignored) -> Result<
 }
 
 /// Returns a function in OpenAI's form. Its schema has the name `schema` here.
-fn function_of(function: Located, schema: &str, ignored: &mut Ignored) -> Result<Value, ApiError> {
+fn function_of(function: Located, schema: &str) -> Result<Value, ApiError> {
     let mut fields = function.object()?;
     let name = fields.required("name")?;
     let not_empty = name.must_be("a name that is not empty");
@@ -172,7 +172,7 @@ fn function_of(function: Located, schema: &str, ignored: &mut Ignored) -> Result
     };
     let is_strict = fields.flag("strict")?.unwrap_or(false);
     fields.tolerate(&["type", "cache_control"]);
-    fields.finish(ignored);
+    fields.finish();
     let mut function =
         json!({ "name": name, "description": description, "parameters": parameters });
     if is_strict {

@@ -68,11 +68,11 @@ impl<'a, 'c> Display<'a, 'c> {
             return;
         }
         match end {
-            End::Done { took } => {
+            Ok(took) => {
                 let text = installed_text(&plan.name, plan.size_bytes, *took);
                 self.console.note(&text);
             }
-            End::Failed(error) => {
+            Err(error) => {
                 // The error of the only download is the command's own failure.
                 if self.place.is_some() {
                     self.console.note(&format!("{}: {error}", plan.name));

@@ -37,8 +37,7 @@ pub(super) fn download_all(
             display.begin(plan, (plans.len() > 1).then_some((index + 1, plans.len())));
             let began = Instant::now();
             let result = download(&downloads, plan, wait, &mut display).await?;
-            let took = began.elapsed();
-            let end = result.map_or_else(End::Failed, |()| End::Done { took });
+            let end = result.map(|()| began.elapsed());
             display.end(plan, &end);
             ends.push(end);
         }

@@ -100,9 +100,7 @@ fn some_states() -> Vec<(State, u64)> {
     ]
 }
 
-const DONE: End = End::Done {
-    took: Duration::from_secs(103),
-};
+const DONE: End = Ok(Duration::from_secs(103));
 
 #[test]
 fn the_plan_is_shown_before_the_download() {
@@ -253,12 +251,7 @@ fn after_a_failure_the_kept_bytes_are_shown() {
         host: "hub".to_owned(),
         seconds: 30,
     };
-    show(
-        &mut streams,
-        false,
-        &some_states()[..4],
-        &End::Failed(silent),
-    );
+    show(&mut streams, false, &some_states()[..4], &Err(silent));
     let text = streams.err_text();
     assert!(
         text.ends_with("210 MB are kept; the same command continues from there.\n"),
@@ -268,7 +261,7 @@ fn after_a_failure_the_kept_bytes_are_shown() {
 
 #[test]
 fn the_command_fails_if_any_download_failed() {
-    let failed = || End::Failed(HubError::Offline);
+    let failed = || Err(HubError::Offline);
     let mut streams = TestConsole::default();
     finish(&[a_plan()], &[DONE], false, &mut streams.console()).unwrap();
     assert_eq!(

@@ -9,7 +9,7 @@ use transom_engine::{ChatPrompt, Message, Role};
 use crate::constraints::{self, Constrained};
 use crate::error::ApiError;
 use crate::generation::Params;
-use crate::json::{Fields, Ignored, Located};
+use crate::json::{Fields, Located};
 use crate::routes::openai::stops;
 use crate::routes::tools;
 
@@ -34,7 +34,6 @@ pub(super) struct MessageRequest {
 pub(super) struct MessagePrompt {
     pub(super) model: String,
     pub(super) chat: ChatPrompt,
-    pub(super) ignored: Ignored,
     shows_thinking: bool,
     constraint: Option<Constrained>,
 }
@@ -62,7 +61,7 @@ impl MessageRequest {
         };
         let is_streamed = body.flag("stream")?.unwrap_or(false);
         body.tolerate(&["metadata", "service_tier", "cache_control"]);
-        body.finish(&mut conversation.ignored);
+        body.finish();
         Ok(Self {
             params,
             is_streamed,
@@ -78,18 +77,17 @@ impl MessagePrompt {
     /// # Errors
     /// A field is missing, wrong, or not supported.
     pub(super) fn read(body: &mut Fields) -> Result<Self, ApiError> {
-        let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
         for name in ["mcp_servers", "container"] {
             body.refuse(name, &[])?;
         }
-        let constraint = constraint(body, &mut ignored)?;
-        let tools = tools::of_messages(body, &mut ignored)?;
-        let (enable_thinking, shows_thinking) = thinking(body, &mut ignored)?;
+        let constraint = constraint(body)?;
+        let tools = tools::of_messages(body)?;
+        let (enable_thinking, shows_thinking) = thinking(body)?;
         let system = body.take("system");
-        let system = system.map(|system| text_of(system, Role::System, &mut ignored));
+        let system = system.map(|system| text_of(system, Role::System));
         let system = system.transpose()?.filter(|text| !text.is_empty());
-        let turns = turns(body.required("messages")?, &mut ignored)?;
+        let turns = turns(body.required("messages")?)?;
         let continue_final_message = turns
             .last()
             .is_some_and(|last| last.role == Role::Assistant && last.tool_calls.is_empty());
@@ -104,7 +102,6 @@ impl MessagePrompt {
         Ok(Self {
             model,
             chat,
-            ignored,
             shows_thinking,
             constraint,
         })
@@ -112,37 +109,35 @@ impl MessagePrompt {
 }
 
 /// Takes `output_config` and its older name.
-fn constraint(body: &mut Fields, ignored: &mut Ignored) -> Result<Option<Constrained>, ApiError> {
+fn constraint(body: &mut Fields) -> Result<Option<Constrained>, ApiError> {
     let mut format = body.object("output_format")?;
     if let Some(mut config) = body.object("output_config")? {
         format = config.object("format")?.or(format);
-        config.finish(ignored);
+        config.finish();
     }
     Ok(format.map(constraints::format).transpose()?.flatten())
 }
 
 /// Returns whether the response may reason, and whether the reasoning is shown. Without the field it
 /// may not, as the protocol says.
-fn thinking(body: &mut Fields, ignored: &mut Ignored) -> Result<(bool, bool), ApiError> {
+fn thinking(body: &mut Fields) -> Result<(bool, bool), ApiError> {
     let Some(mut thinking) = body.object("thinking")? else {
         return Ok((false, true));
     };
     let kinds = [("enabled", true), ("adaptive", true), ("disabled", false)];
     let is_enabled = thinking.required("type")?.choice(&kinds)?;
-    let display = thinking.take("display");
     let displays = [("summarized", true), ("omitted", false)];
-    let is_shown = display.map(|display| display.choice(&displays));
-    let is_shown = is_shown.transpose()?.unwrap_or(true);
+    let is_shown = thinking.choice("display", &displays)?.unwrap_or(true);
     if thinking.integer("budget_tokens", 1..=i64::MAX)?.is_some() {
         // Nothing ends a reasoning section early.
-        ignored.add(&thinking.path_of("budget_tokens"));
+        body.ignored.add(&thinking.path_of("budget_tokens"));
     }
-    thinking.finish(ignored);
+    thinking.finish();
     Ok((is_enabled, is_shown))
 }
 
 /// Returns the messages. Consecutive messages of one author become one, as the protocol says.
-fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiError> {
+fn turns(messages: Located) -> Result<Vec<Message>, ApiError> {
     let not_empty = messages.must_be("an array of at least one message");
     let mut turns: Vec<Message> = Vec::new();
     for message in messages.list()? {
@@ -151,11 +146,10 @@ fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiEr
         let role = message.required("role")?.choice(&roles)?;
         let mut content = message.required("content")?;
         let is_response = role == Role::Assistant;
-        let ToolBlocks { calls, results } =
-            ToolBlocks::take(&mut content, &turns, is_response, ignored)?;
+        let ToolBlocks { calls, results } = ToolBlocks::take(&mut content, &turns, is_response)?;
         let must_have_text = content.must_be("text that is not empty");
-        let text = text_of(content, role, ignored)?;
-        message.finish(ignored);
+        let text = text_of(content, role)?;
+        message.finish();
         let has_results = !results.is_empty();
         turns.extend(results);
         match turns.last_mut() {
@@ -185,18 +179,14 @@ fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiEr
 }
 
 /// Returns the text of a string, or of blocks.
-pub(super) fn text_of(
-    content: Located,
-    role: Role,
-    ignored: &mut Ignored,
-) -> Result<String, ApiError> {
+pub(super) fn text_of(content: Located, role: Role) -> Result<String, ApiError> {
     let texts = match &content.value {
         Value::String(_) => vec![content.text()?],
         Value::Array(_) => {
             // Blocks of tools were taken out.
             let blocks = content.list()?.into_iter();
             let blocks = blocks.filter(|block| !block.value.is_null());
-            let texts = blocks.map(|block| text_of_block(block, role, ignored));
+            let texts = blocks.map(|block| text_of_block(block, role));
             let texts = texts.collect::<Result<Vec<_>, _>>()?;
             texts.into_iter().flatten().collect()
         }
@@ -211,11 +201,7 @@ pub(super) fn text_of(
 }
 
 /// Returns the text of a block; `None` if the model does not read such blocks.
-fn text_of_block(
-    block: Located,
-    role: Role,
-    ignored: &mut Ignored,
-) -> Result<Option<String>, ApiError> {
+fn text_of_block(block: Located, role: Role) -> Result<Option<String>, ApiError> {
     let path = block.path.clone();
     let mut block = block.object()?;
     let kind = block.required("type")?;
@@ -227,7 +213,7 @@ fn text_of_block(
         (Some("text"), _) => {
             let text = block.required("text")?.text()?;
             block.tolerate(&["cache_control", "citations"]);
-            block.finish(ignored);
+            block.finish();
             Ok(Some(text))
         }
         (Some("thinking" | "redacted_thinking"), Role::Assistant) => Ok(None),

@@ -3,13 +3,11 @@
 //! Rule: the prompt contains every text of a message, or the request is refused. A result belongs to
 //! an earlier call, because templates leave out one that does not.
 
-use std::collections::HashMap;
-
-use serde_json::{Value, json};
 use transom_engine::{Message, Role, ToolCall};
 
 use crate::error::ApiError;
-use crate::json::{Fields, Ignored, Located};
+use crate::json::{Fields, Located};
+use crate::routes::content;
 
 /// The roles of messages.
 const ROLES: [(&str, Role); 5] = [
@@ -27,8 +25,6 @@ pub(super) struct CheckedMessages {
     pub(super) messages: Vec<Message>,
     /// Paths of the names of authors, which only some chat templates write.
     pub(super) names: Vec<String>,
-    /// The functions of all calls so far, by the ids of the calls.
-    calls: HashMap<String, String>,
 }
 
 impl CheckedMessages {
@@ -36,11 +32,11 @@ impl CheckedMessages {
     ///
     /// # Errors
     /// A message is wrong, or contains something that a prompt can't have.
-    pub(super) fn read(located: Located, ignored: &mut Ignored) -> Result<Self, ApiError> {
+    pub(super) fn read(located: Located) -> Result<Self, ApiError> {
         let is_empty = located.must_be("an array of at least one message");
         let mut conversation = Self::default();
         for message in located.list()? {
-            conversation.add(message, ignored)?;
+            conversation.add(message)?;
         }
         match conversation.messages.is_empty() {
             true => Err(is_empty),
@@ -48,7 +44,7 @@ impl CheckedMessages {
         }
     }
 
-    fn add(&mut self, located: Located, ignored: &mut Ignored) -> Result<(), ApiError> {
+    fn add(&mut self, located: Located) -> Result<(), ApiError> {
         let mut fields = located.object()?;
         let role = fields.required("role")?;
         if role.value == "function" {
@@ -59,10 +55,15 @@ impl CheckedMessages {
         let role = role.choice(&ROLES)?;
         let mut message = match role {
             Role::System | Role::User => {
-                Message::new(role, text_of(fields.required("content")?, ignored)?)
+                Message::new(role, content::text(fields.required("content")?)?)
             }
-            Role::Assistant => self.response(&mut fields, ignored)?,
-            Role::Tool => self.result(&mut fields, ignored)?,
+            Role::Assistant => response(&mut fields)?,
+            Role::Tool => {
+                let id = fields.required("tool_call_id")?;
+                let expected = "the `id` of an earlier tool call";
+                let call = content::call_with_id(id, &self.messages, expected)?;
+                Message::tool_result(call, content::text(fields.required("content")?)?)
+            }
         };
         for name in ["tool_calls", "tool_call_id", "function_call", "audio"] {
             fields.refuse(name, &[])?;
@@ -83,111 +84,40 @@ impl CheckedMessages {
             "annotations",
             "cache_control",
         ]);
-        fields.finish(ignored);
+        fields.finish();
         self.messages.push(message);
         Ok(())
     }
-
-    /// Returns an earlier response.
-    fn response(
-        &mut self,
-        fields: &mut Fields,
-        ignored: &mut Ignored,
-    ) -> Result<Message, ApiError> {
-        let calls = fields.list("tool_calls")?.unwrap_or_default().into_iter();
-        let calls = calls.map(|call| tool_call(call, ignored));
-        let tool_calls: Vec<ToolCall> = calls.collect::<Result<_, _>>()?;
-        for call in &tool_calls {
-            let (id, name) = (call.id.clone(), call.function.name.clone());
-            self.calls.insert(id, name);
-        }
-        let content = match tool_calls.is_empty() {
-            true => Some(fields.required("content")?),
-            // A response that only calls tools has none.
-            false => fields.take("content"),
-        };
-        let content = content.map(|content| text_of(content, ignored));
-        Ok(Message {
-            tool_calls,
-            ..Message::assistant(content.transpose()?.unwrap_or_default())
-        })
-    }
-
-    /// Returns the result of an earlier call.
-    fn result(&self, fields: &mut Fields, ignored: &mut Ignored) -> Result<Message, ApiError> {
-        let id = fields.required("tool_call_id")?;
-        let unknown = id.must_be("the `id` of an earlier tool call");
-        let id = id.text()?;
-        let name = self.calls.get(&id).ok_or(unknown)?;
-        let content = text_of(fields.required("content")?, ignored)?;
-        Ok(Message {
-            name: Some(name.clone()),
-            tool_call_id: Some(id),
-            ..Message::new(Role::Tool, content)
-        })
-    }
 }
 
-fn tool_call(located: Located, ignored: &mut Ignored) -> Result<ToolCall, ApiError> {
+/// Returns an earlier response.
+fn response(fields: &mut Fields) -> Result<Message, ApiError> {
+    let calls = fields.list("tool_calls")?.unwrap_or_default().into_iter();
+    let tool_calls: Vec<ToolCall> = calls.map(tool_call).collect::<Result<_, _>>()?;
+    let content = match tool_calls.is_empty() {
+        true => Some(fields.required("content")?),
+        // A response that only calls tools has none.
+        false => fields.take("content"),
+    };
+    let content = content.map(content::text).transpose()?.unwrap_or_default();
+    Ok(Message {
+        tool_calls,
+        ..Message::assistant(content)
+    })
+}
+
+fn tool_call(located: Located) -> Result<ToolCall, ApiError> {
     let mut fields = located.object()?;
     let id = fields.required("id")?.text()?;
-    if let Some(kind) = fields.take("type") {
-        kind.choice(&[("function", ())])?;
-    }
+    fields.choice("type", &[("function", ())])?;
     let mut function = fields.required("function")?.object()?;
     let name = function.required("name")?.text()?;
-    let arguments = arguments(function.required("arguments")?)?;
-    function.finish(ignored);
+    let arguments = content::arguments(function.required("arguments")?)?;
+    function.finish();
     // Of a streamed response.
     fields.tolerate(&["index"]);
-    fields.finish(ignored);
+    fields.finish();
     Ok(ToolCall::new(id, name, arguments))
-}
-
-/// Returns the arguments of a call, which are JSON in a string.
-fn arguments(located: Located) -> Result<Value, ApiError> {
-    let wrong = located.must_be("a string that contains a JSON object");
-    let text = located.text()?;
-    let arguments: Value = match text.trim() {
-        // Some clients write this for a function without parameters.
-        "" => json!({}),
-        text => serde_json::from_str(text).unwrap_or_default(),
-    };
-    match arguments.is_object() {
-        true => Ok(arguments),
-        false => Err(wrong),
-    }
-}
-
-/// Returns the text of a string, or of an array of parts.
-fn text_of(content: Located, ignored: &mut Ignored) -> Result<String, ApiError> {
-    match content.value {
-        Value::String(text) => Ok(text),
-        Value::Array(_) => {
-            let parts = content.list()?.into_iter();
-            let parts: Result<Vec<_>, _> = parts.map(|part| text_of_part(part, ignored)).collect();
-            Ok(parts?.join("\n"))
-        }
-        _ => Err(content.must_be("a string or an array of parts")),
-    }
-}
-
-fn text_of_part(part: Located, ignored: &mut Ignored) -> Result<String, ApiError> {
-    let mut fields = part.object()?;
-    let kind = fields.required("type")?;
-    let name = match kind.value.as_str() {
-        Some("text") => "text",
-        Some("refusal") => "refusal",
-        Some("image_url" | "input_audio" | "file" | "video_url") => {
-            let message = format!("`{}`: this model reads only text", kind.path);
-            return Err(ApiError::field(kind.path, message));
-        }
-        _ => return Err(kind.must_be("`text`")),
-    };
-    let text = fields.required(name)?.text()?;
-    fields.tolerate(&["cache_control"]);
-    fields.finish(ignored);
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use transom_engine::{ChatPrompt, Message, Role};
 
 use crate::error::ApiError;
 use crate::generation::Params;
-use crate::json::{Fields, Ignored};
+use crate::json::Fields;
 use crate::routes::openai::{self, Streaming};
 use crate::routes::{logprobs, tools};
 
@@ -33,7 +33,7 @@ impl ChatRequest {
     ///
     /// # Errors
     /// A field is wrong, or asks for something that this server can't do.
-    pub(super) fn read(mut fields: Fields, ignored: &mut Ignored) -> Result<Self, ApiError> {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, ApiError> {
         let model = fields.required("model")?.text()?;
         refuse_unsupported(&mut fields)?;
         let mut params = openai::params(&mut fields)?;
@@ -42,19 +42,16 @@ impl ChatRequest {
         params.logprobs = logprobs::take(&mut fields)?;
         let n = fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1);
         let streaming = Streaming::take(&mut fields)?;
-        let effort = fields.take("reasoning_effort");
-        let effort = effort.map(openai::effort).transpose()?;
+        let effort = fields.choice("reasoning_effort", &openai::EFFORTS)?;
         let switch = enable_thinking(&mut fields)?;
-        let tools = tools::of_chat(&mut fields, ignored)?;
+        let tools = tools::of_chat(&mut fields)?;
         let located = fields.required("messages")?;
-        let CheckedMessages {
-            messages, names, ..
-        } = CheckedMessages::read(located, ignored)?;
+        let CheckedMessages { messages, names } = CheckedMessages::read(located)?;
         let continue_final_message = continue_final_message(&mut fields, &messages)?;
         if fields.flag("store")? == Some(true) {
-            ignored.add("store");
+            fields.ignored.add("store");
         }
-        fields.finish(ignored);
+        fields.finish();
         let mut prompt = ChatPrompt {
             messages,
             enable_thinking: switch.or(effort),

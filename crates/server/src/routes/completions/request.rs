@@ -5,7 +5,7 @@ use transom_engine::{EmbedInput, FillIn, Prompt};
 
 use crate::error::ApiError;
 use crate::generation::Params;
-use crate::json::{Fields, Ignored};
+use crate::json::Fields;
 use crate::routes::inputs;
 use crate::routes::openai::{self, Streaming};
 
@@ -36,7 +36,7 @@ impl CompletionRequest {
     ///
     /// # Errors
     /// A field is wrong, or asks for something that this server can't do.
-    pub(super) fn read(mut fields: Fields, ignored: &mut Ignored) -> Result<Self, ApiError> {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, ApiError> {
         let model = fields.required("model")?.text()?;
         refuse_unsupported(&mut fields)?;
         let mut params = openai::params(&mut fields)?;
@@ -66,7 +66,7 @@ impl CompletionRequest {
                 "`logprobs` can't be combined with `echo`: tokens of a prompt have none here";
             return Err(ApiError::field("logprobs", message));
         }
-        fields.finish(ignored);
+        fields.finish();
         Ok(Self {
             model,
             prompts,

@@ -1,85 +1,42 @@
 //! The stream of a completion request.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Echoes, PROMPT, choice};
 use crate::error::ApiError;
-use crate::generation::{End, Event, Generation};
-use crate::ids::{random_id, unix_seconds};
+use crate::generation::{Event, Generation};
+use crate::routes::chunks::{Chunks, Envelope};
 use crate::routes::logprobs::TextLogprobs;
-use crate::routes::openai::{FINGERPRINT, blame, finish_reason, timings, usage_of_prompts};
+use crate::routes::openai::{blame, finish_reason, usage_of_prompts};
 use crate::stream::{Encoder, Frames, Progress, SSE};
-
-/// Every third heartbeat is a chunk, because some clients do not count comments.
-const CHUNK_BEAT: u32 = 3;
 
 /// Writes chunks in the form of OpenAI's older API.
 pub(super) struct CompletionStream {
-    id: String,
-    created: u64,
-    model: String,
-    include_usage: bool,
+    chunks: Chunks,
     echoes: Echoes,
-    /// Number of choices whose prompt was written.
-    n_opened: usize,
     /// Of the present choice.
     logprobs: TextLogprobs,
-    ends: Vec<End>,
 }
 
 impl CompletionStream {
     pub(super) fn new(model: &str, include_usage: bool, echoes: Echoes) -> Self {
+        let envelope = Envelope::new("cmpl-", "text_completion", model);
         Self {
-            id: random_id("cmpl-"),
-            created: unix_seconds(),
-            model: model.to_owned(),
-            include_usage,
+            chunks: Chunks::new(envelope, include_usage),
             echoes,
-            n_opened: 0,
             logprobs: TextLogprobs::default(),
-            ends: Vec::new(),
         }
-    }
-
-    fn chunk(&self, choices: &[Value], usage: Value) -> Value {
-        let mut chunk = json!({
-            "id": self.id,
-            "object": "text_completion",
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": FINGERPRINT,
-            "choices": choices,
-        });
-        if self.include_usage {
-            chunk["usage"] = usage;
-        }
-        chunk
-    }
-
-    fn part(&self, index: usize, text: &str, finish_reason: Option<&str>) -> Value {
-        self.part_with(index, text, &Value::Null, finish_reason)
-    }
-
-    fn part_with(
-        &self,
-        index: usize,
-        text: &str,
-        logprobs: &Value,
-        finish_reason: Option<&str>,
-    ) -> Value {
-        let choice = choice(index, text, logprobs, finish_reason);
-        self.chunk(&[choice], Value::Null)
     }
 
     /// Writes the prompt of a choice before anything else of it.
-    fn open_choice(&mut self, choice: usize, out: &mut Frames) {
-        if choice < self.n_opened {
+    fn open_choice(&mut self, index: usize, out: &mut Frames) {
+        if !self.chunks.opens(index) {
             return;
         }
-        self.n_opened = choice + 1;
         self.logprobs = TextLogprobs::default();
-        if let Some(prompt) = self.echoes.of(choice) {
-            out.data(&self.part(choice, prompt, None));
+        if let Some(prompt) = self.echoes.of(index) {
+            let part = choice(index, prompt, &Value::Null, None);
+            self.chunks.write(part, out);
         }
     }
 }
@@ -99,44 +56,36 @@ impl Encoder for CompletionStream {
             | Event::Prefill { .. }
             | Event::ToolCall { .. } => {}
             Event::Text {
-                choice,
+                choice: index,
                 text,
                 logprobs,
                 ..
             } => {
-                self.open_choice(choice, out);
+                self.open_choice(index, out);
                 self.logprobs.add(&logprobs);
                 let logprobs = match logprobs.is_empty() {
                     true => Value::Null,
                     false => self.logprobs.take(),
                 };
-                out.data(&self.part_with(choice, &text, &logprobs, None));
+                self.chunks
+                    .write(choice(index, &text, &logprobs, None), out);
             }
-            Event::Finished { choice, end } => {
-                self.open_choice(choice, out);
-                let mut chunk = self.part(choice, "", Some(finish_reason(&end)));
-                chunk["timings"] = timings(&end, generation.sampling().as_ref());
-                out.data(&chunk);
-                self.ends.push(end);
+            Event::Finished { choice: index, end } => {
+                self.open_choice(index, out);
+                let last = choice(index, "", &Value::Null, Some(finish_reason(&end)));
+                self.chunks.end(last, end, generation, out);
             }
         }
     }
 
     fn heartbeat(&mut self, progress: &Progress, beat: u32, out: &mut Frames) {
-        if beat.is_multiple_of(CHUNK_BEAT) {
-            let choice = self.n_opened.saturating_sub(1);
-            out.data(&self.part(choice, "", None));
-        } else {
-            out.comment(&progress.comment());
-        }
+        let empty = |index| choice(index, "", &Value::Null, None);
+        self.chunks.heartbeat(progress, beat, empty, out);
     }
 
     fn close(&mut self, _: &Generation, out: &mut Frames) {
-        if self.include_usage {
-            let usage = usage_of_prompts(&self.ends, self.echoes.n);
-            out.data(&self.chunk(&[], usage));
-        }
-        out.text("[DONE]");
+        let n = self.echoes.n;
+        self.chunks.close(|ends| usage_of_prompts(ends, n), out);
     }
 
     fn fail(&mut self, error: &ApiError, out: &mut Frames) {

@@ -1,19 +1,16 @@
 //! `/api/version`, `/api/tags`, `/api/ps` and `/api/show`: the server and its models.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::door::Caller;
 use crate::error::ApiError;
 use crate::ids::unix_seconds;
-use crate::json::{Fields, Ignored};
+use crate::json::Fields;
 use crate::models::{ListedModel, context_length, loaded_info};
+use crate::routes::json_response;
 use crate::routes::models::rfc3339;
-use crate::routes::{json_response, name_ignored};
-use crate::state::ServerState;
 
 /// The version of Ollama whose protocol this is. Clients refuse servers that are older than what they
 /// need.
@@ -25,16 +22,16 @@ pub(super) async fn version() -> Response {
 }
 
 /// `GET /api/tags`: the installed models.
-pub(super) async fn tags(State(state): State<Arc<ServerState>>) -> Result<Response, ApiError> {
-    let models = state.models().list().await?;
+pub(super) async fn tags(caller: Caller) -> Result<Response, ApiError> {
+    let models = caller.state.models.list().await?;
     let models: Vec<Value> = models.iter().map(entry).collect();
     Ok(json_response(&json!({ "models": models })))
 }
 
 /// `GET /api/ps`: the loaded models.
-pub(super) async fn running(State(state): State<Arc<ServerState>>) -> Result<Response, ApiError> {
-    let listed = state.models().list().await?;
-    let status = state.supervisor().current_status().await;
+pub(super) async fn running(caller: Caller) -> Result<Response, ApiError> {
+    let listed = caller.state.models.list().await?;
+    let status = caller.state.supervisor().current_status().await;
     let loaded = status.models.iter().filter_map(|model| {
         let info = model.info.as_ref()?;
         let mut entry = entry(listed.iter().find(|listed| listed.id == model.id)?);
@@ -53,19 +50,16 @@ pub(super) async fn running(State(state): State<Arc<ServerState>>) -> Result<Res
 }
 
 /// `POST /api/show`
-pub(super) async fn show(
-    State(state): State<Arc<ServerState>>,
-    mut body: Fields,
-) -> Result<Response, ApiError> {
-    let mut ignored = Ignored::default();
+pub(super) async fn show(caller: Caller, mut body: Fields) -> Result<Response, ApiError> {
+    let state = &caller.state;
     // `name` is the older word.
     let older = body.take("name");
     let name = body.required("model").or_else(|error| older.ok_or(error))?;
     for field in ["verbose", "system", "template"] {
         body.refuse(field, &[])?;
     }
-    body.finish(&mut ignored);
-    let model = state.models().listed(&name.text()?).await?;
+    body.finish();
+    let model = state.models.listed(&name.text()?).await?;
     let status = state.supervisor().status().borrow().clone();
     let context_length = context_length(&model, loaded_info(&status, &model.id));
     let architecture = &model.architecture;
@@ -80,7 +74,7 @@ pub(super) async fn show(
     if model.may_reason() {
         capabilities.push("thinking");
     }
-    let response = json_response(&json!({
+    Ok(json_response(&json!({
         "modelfile": "",
         "parameters": format!("num_ctx {context_length}"),
         "template": model.chat_template.as_deref().unwrap_or(""),
@@ -94,8 +88,7 @@ pub(super) async fn show(
         },
         "capabilities": capabilities,
         "modified_at": rfc3339(model.created),
-    }));
-    Ok(name_ignored(response, &ignored))
+    })))
 }
 
 /// Returns a model in a list.

@@ -11,7 +11,7 @@ use transom_supervisor::KeepAlive;
 use crate::constraints;
 use crate::error::ApiError;
 use crate::generation::Params;
-use crate::json::{Fields, Ignored, Located};
+use crate::json::{Fields, Located};
 use crate::routes::{keep_alive, logprobs, openai, tools};
 
 /// Options of Ollama's runner, which say how it computes and not what, and options that have an
@@ -63,7 +63,6 @@ pub(super) struct GenerateRequest {
     pub(super) truncation: Truncation,
     pub(super) think: Option<bool>,
     pub(super) is_streamed: bool,
-    pub(super) ignored: Ignored,
 }
 
 impl GenerateRequest {
@@ -72,7 +71,6 @@ impl GenerateRequest {
     /// # Errors
     /// A field is missing, wrong, or not supported.
     pub(super) fn read(route: Route, mut body: Fields) -> Result<Self, ApiError> {
-        let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
         for name in ["template", "images", "context", "shift"] {
             body.refuse(name, &[])?;
@@ -81,7 +79,7 @@ impl GenerateRequest {
         let keep_alive = keep_alive::take(&mut body)?;
         let is_streamed = body.flag("stream")?.unwrap_or(true);
         let may_drop_messages = body.flag("truncate")?.unwrap_or(false);
-        let (mut params, context_length) = options(&mut body, &mut ignored)?;
+        let (mut params, context_length) = options(&mut body)?;
         params.keep_alive = keep_alive;
         params.logprobs = logprobs::take(&mut body)?;
         let format = body.take("format").map(constraints::ollama).transpose()?;
@@ -89,8 +87,8 @@ impl GenerateRequest {
         let prompt = match route {
             Route::Chat => {
                 body.refuse("suffix", &[])?;
-                let tools = tools::of_chat(&mut body, &mut ignored)?;
-                let mut chat = conversation(&mut body, think, &mut ignored)?;
+                let tools = tools::of_chat(&mut body)?;
+                let mut chat = conversation(&mut body, think)?;
                 if let Some(chat) = &mut chat {
                     tools.add_to(chat, params.constraint.as_ref())?;
                 }
@@ -101,7 +99,7 @@ impl GenerateRequest {
                 prompt(&mut body, think)?
             }
         };
-        body.finish(&mut ignored);
+        body.finish();
         Ok(Self {
             route,
             model,
@@ -117,7 +115,6 @@ impl GenerateRequest {
             context_length,
             think,
             is_streamed,
-            ignored,
         })
     }
 
@@ -129,7 +126,7 @@ impl GenerateRequest {
 }
 
 /// Takes the options: the parameters, and the context length.
-fn options(body: &mut Fields, ignored: &mut Ignored) -> Result<(Params, Option<usize>), ApiError> {
+fn options(body: &mut Fields) -> Result<(Params, Option<usize>), ApiError> {
     let Some(mut options) = body.object("options")? else {
         return Ok((Params::default(), None));
     };
@@ -152,7 +149,7 @@ fn options(body: &mut Fields, ignored: &mut Ignored) -> Result<(Params, Option<u
     params.max_tokens = limit.and_then(|limit| usize::try_from(limit).ok());
     // -1 asks for a random seed.
     params.seed = params.seed.filter(|seed| *seed != u64::MAX);
-    options.finish(ignored);
+    options.finish();
     Ok((params, context_length))
 }
 
@@ -160,11 +157,10 @@ fn options(body: &mut Fields, ignored: &mut Ignored) -> Result<(Params, Option<u
 fn conversation(
     body: &mut Fields,
     enable_thinking: Option<bool>,
-    ignored: &mut Ignored,
 ) -> Result<Option<ChatPrompt>, ApiError> {
     let mut messages = Vec::new();
     for located in body.list("messages")?.unwrap_or_default() {
-        let message = message(located, &messages, ignored)?;
+        let message = message(located, &messages)?;
         messages.push(message);
     }
     // An empty last response has not begun.
@@ -185,11 +181,7 @@ fn conversation(
 }
 
 /// Reads a message that comes after `earlier` ones.
-fn message(
-    located: Located,
-    earlier: &[Message],
-    ignored: &mut Ignored,
-) -> Result<Message, ApiError> {
+fn message(located: Located, earlier: &[Message]) -> Result<Message, ApiError> {
     let mut fields = located.object()?;
     let role = fields.required("role")?.choice(&ROLES)?;
     fields.refuse("images", &[])?;
@@ -199,7 +191,7 @@ fn message(
             let n_calls: usize = earlier.iter().map(|one| one.tool_calls.len()).sum();
             let calls = fields.list("tool_calls")?.unwrap_or_default().into_iter();
             let calls = (n_calls..).zip(calls);
-            let calls = calls.map(|(number, call)| tool_call(call, number, ignored));
+            let calls = calls.map(|(number, call)| tool_call(call, number));
             message.tool_calls = calls.collect::<Result<_, _>>()?;
         }
         Role::Tool => {
@@ -218,12 +210,12 @@ fn message(
         true => fields.required("content")?.text()?,
         false => fields.text("content")?.unwrap_or_default(),
     };
-    fields.finish(ignored);
+    fields.finish();
     Ok(message)
 }
 
 /// Reads a call of an earlier response. Older clients know no ids.
-fn tool_call(located: Located, number: usize, ignored: &mut Ignored) -> Result<ToolCall, ApiError> {
+fn tool_call(located: Located, number: usize) -> Result<ToolCall, ApiError> {
     let mut fields = located.object()?;
     let id = fields
         .text("id")?
@@ -237,8 +229,8 @@ fn tool_call(located: Located, number: usize, ignored: &mut Ignored) -> Result<T
         Some(arguments) => return Err(arguments.must_be("an object")),
     };
     function.tolerate(&["index"]);
-    function.finish(ignored);
-    fields.finish(ignored);
+    function.finish();
+    fields.finish();
     Ok(ToolCall::new(id, name, arguments))
 }
 

@@ -1,10 +1,10 @@
 //! Writes a reply as lines of JSON.
 
-use transom_engine::{Section, ToolCallDelta};
+use transom_engine::Section;
 
 use super::reply::{self, Reply};
 use crate::error::{ApiError, Protocol};
-use crate::generation::{Called, Event, Generation};
+use crate::generation::{Event, Generation, OpenCall};
 use crate::stream::{Encoder, Frames, NDJSON, Progress};
 
 /// Every third heartbeat, after 15 s, is a line without text. The protocol has no other sign of life.
@@ -14,8 +14,7 @@ const BEATS_OF_A_LINE: u32 = 3;
 pub(super) struct ReplyStream {
     reply: Reply,
     n_dropped: usize,
-    /// A call that is not complete.
-    call: Option<Called>,
+    call: OpenCall,
 }
 
 impl ReplyStream {
@@ -24,7 +23,7 @@ impl ReplyStream {
         Self {
             reply,
             n_dropped: 0,
-            call: None,
+            call: OpenCall::default(),
         }
     }
 }
@@ -53,26 +52,12 @@ impl Encoder for ReplyStream {
                     out.line(&piece);
                 }
             },
-            Event::ToolCall { index, delta, .. } => match delta {
+            Event::ToolCall { index, delta, .. } => {
                 // The protocol has complete calls only.
-                ToolCallDelta::Begin { id, name } => {
-                    self.call = Some(Called {
-                        id,
-                        name,
-                        arguments: String::new(),
-                    });
+                if let Some(call) = self.call.add(delta) {
+                    out.line(&self.reply.call(index, &call));
                 }
-                ToolCallDelta::Arguments(json) => {
-                    if let Some(call) = &mut self.call {
-                        call.arguments.push_str(&json);
-                    }
-                }
-                ToolCallDelta::End => {
-                    if let Some(call) = self.call.take() {
-                        out.line(&self.reply.call(index, &call));
-                    }
-                }
-            },
+            }
             Event::Finished { end, .. } => {
                 out.line(&self.reply.last("", "", &end, self.n_dropped));
             }

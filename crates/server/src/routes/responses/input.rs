@@ -1,10 +1,11 @@
 //! The input of a request: a text, or items of a conversation.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use transom_engine::{Message, Role, ToolCall};
 
 use crate::error::ApiError;
-use crate::json::{Fields, Ignored, Located};
+use crate::json::{Fields, Located};
+use crate::routes::content;
 
 /// The roles of messages.
 const ROLES: [(&str, Role); 4] = [
@@ -19,7 +20,7 @@ const ROLES: [(&str, Role); 4] = [
 ///
 /// # Errors
 /// An item is wrong, or is of a type that this server does not know.
-pub(super) fn messages(input: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiError> {
+pub(super) fn messages(input: Located) -> Result<Vec<Message>, ApiError> {
     let is_empty = input.must_be("a text or an array of at least one message");
     let items = match input.value {
         Value::String(text) => return Ok(vec![Message::user(text)]),
@@ -28,7 +29,7 @@ pub(super) fn messages(input: Located, ignored: &mut Ignored) -> Result<Vec<Mess
     };
     let mut messages = Vec::new();
     for item in items {
-        add(item, &mut messages, ignored)?;
+        add(item, &mut messages)?;
     }
     match messages.is_empty() {
         true => Err(is_empty),
@@ -36,17 +37,15 @@ pub(super) fn messages(input: Located, ignored: &mut Ignored) -> Result<Vec<Mess
     }
 }
 
-fn add(item: Located, messages: &mut Vec<Message>, ignored: &mut Ignored) -> Result<(), ApiError> {
+fn add(item: Located, messages: &mut Vec<Message>) -> Result<(), ApiError> {
     let mut fields = item.object()?;
-    let kind = fields.take("type").unwrap_or_else(|| Located {
-        path: fields.path_of("type"),
-        value: "message".into(),
-    });
+    let kind = fields.take("type");
+    let kind = kind.unwrap_or_else(|| fields.located("type", "message".into()));
     match kind.value.as_str() {
-        Some("message") => messages.push(message(&mut fields, ignored)?),
+        Some("message") => messages.push(message(&mut fields)?),
         Some("function_call") => add_call(&mut fields, messages)?,
         Some("function_call_output") => {
-            let result = result(&mut fields, messages, ignored)?;
+            let result = result(&mut fields, messages)?;
             messages.push(result);
         }
         // Of earlier responses. Templates leave the reasoning of the past out.
@@ -58,13 +57,13 @@ fn add(item: Located, messages: &mut Vec<Message>, ignored: &mut Ignored) -> Res
     }
     // Of items of earlier responses.
     fields.tolerate(&["id", "status", "phase"]);
-    fields.finish(ignored);
+    fields.finish();
     Ok(())
 }
 
-fn message(fields: &mut Fields, ignored: &mut Ignored) -> Result<Message, ApiError> {
+fn message(fields: &mut Fields) -> Result<Message, ApiError> {
     let role = fields.required("role")?.choice(&ROLES)?;
-    let content = text(fields.required("content")?, ignored)?;
+    let content = content::text(fields.required("content")?)?;
     Ok(Message::new(role, content))
 }
 
@@ -72,17 +71,7 @@ fn message(fields: &mut Fields, ignored: &mut Ignored) -> Result<Message, ApiErr
 fn add_call(fields: &mut Fields, messages: &mut Vec<Message>) -> Result<(), ApiError> {
     let id = fields.required("call_id")?.text()?;
     let name = fields.required("name")?.text()?;
-    let arguments = fields.required("arguments")?;
-    let wrong = arguments.must_be("a text that contains a JSON object");
-    let arguments = arguments.text()?;
-    let arguments = match arguments.trim() {
-        // Some clients write this for a function without parameters.
-        "" => json!({}),
-        text => serde_json::from_str(text).unwrap_or_default(),
-    };
-    if !arguments.is_object() {
-        return Err(wrong);
-    }
+    let arguments = content::arguments(fields.required("arguments")?)?;
     let call = ToolCall::new(id, name, arguments);
     match messages.last_mut() {
         Some(last) if last.role == Role::Assistant => last.tool_calls.push(call),
@@ -95,49 +84,12 @@ fn add_call(fields: &mut Fields, messages: &mut Vec<Message>) -> Result<(), ApiE
 }
 
 /// Returns the result of an earlier call.
-fn result(
-    fields: &mut Fields,
-    messages: &[Message],
-    ignored: &mut Ignored,
-) -> Result<Message, ApiError> {
+fn result(fields: &mut Fields, messages: &[Message]) -> Result<Message, ApiError> {
     let id = fields.required("call_id")?;
-    let unknown = id.must_be("the `call_id` of an earlier `function_call`");
-    let id = id.text()?;
-    let content = text(fields.required("output")?, ignored)?;
-    let mut calls = messages.iter().rev().flat_map(|of| &of.tool_calls);
-    let call = calls.find(|call| call.id == id).ok_or(unknown)?;
+    let expected = "the `call_id` of an earlier `function_call`";
+    let call = content::call_with_id(id, messages, expected)?;
+    let content = content::text(fields.required("output")?)?;
     Ok(Message::tool_result(call, content))
-}
-
-/// Returns the text of a string, or of an array of parts.
-fn text(content: Located, ignored: &mut Ignored) -> Result<String, ApiError> {
-    match content.value {
-        Value::String(text) => Ok(text),
-        Value::Array(_) => {
-            let parts = content.list()?.into_iter();
-            let parts: Result<Vec<_>, _> = parts.map(|part| text_of_part(part, ignored)).collect();
-            Ok(parts?.join("\n"))
-        }
-        _ => Err(content.must_be("a text or an array of parts")),
-    }
-}
-
-fn text_of_part(part: Located, ignored: &mut Ignored) -> Result<String, ApiError> {
-    let mut fields = part.object()?;
-    let kind = fields.required("type")?;
-    let name = match kind.value.as_str() {
-        Some("input_text" | "output_text" | "text") => "text",
-        Some("refusal") => "refusal",
-        Some("input_image" | "input_audio" | "input_file") => {
-            let message = format!("`{}`: this model reads only text", kind.path);
-            return Err(ApiError::field(kind.path, message));
-        }
-        _ => return Err(kind.must_be("`input_text` or `output_text`")),
-    };
-    let text = fields.required(name)?.text()?;
-    fields.tolerate(&["annotations", "logprobs", "cache_control"]);
-    fields.finish(ignored);
-    Ok(text)
 }
 
 #[cfg(test)]

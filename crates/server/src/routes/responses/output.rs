@@ -226,6 +226,15 @@ impl Item {
         self.call.as_ref().is_some_and(|call| !call.is_complete)
     }
 
+    /// Returns the name of an event about the text: that of a `delta`, or that it is `done`.
+    pub(super) fn text_event(&self, what: &str) -> String {
+        let kind = match self.section {
+            Section::Answer => "output_text",
+            Section::Reasoning => "reasoning_text",
+        };
+        format!("response.{kind}.{what}")
+    }
+
     /// Returns the item when it begins.
     pub(super) fn opened(&self) -> Value {
         self.view("in_progress", &[])

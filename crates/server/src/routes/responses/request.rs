@@ -7,7 +7,7 @@ use super::input;
 use crate::constraints::{self, Constrained};
 use crate::error::ApiError;
 use crate::generation::Params;
-use crate::json::{Fields, Ignored};
+use crate::json::Fields;
 use crate::routes::logprobs;
 use crate::routes::openai::{self, Streaming};
 use crate::routes::tools::{self, Tools};
@@ -40,15 +40,15 @@ impl ResponsesRequest {
     ///
     /// # Errors
     /// A field is wrong, or asks for something that this server can't do.
-    pub(super) fn read(mut fields: Fields, ignored: &mut Ignored) -> Result<Self, ApiError> {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, ApiError> {
         let model = fields.required("model")?.text()?;
         let mut repeated = Map::new();
-        refuse_stored(&mut fields, ignored)?;
+        refuse_stored(&mut fields)?;
         let format = text_format(&mut fields)?;
         refuse_others(&mut fields)?;
-        let logprobs = take_logprobs(&mut fields, ignored)?;
-        let tools = take_tools(&mut fields, &mut repeated, ignored)?;
-        let enable_thinking = reasoning(&mut fields, &mut repeated, ignored)?;
+        let logprobs = take_logprobs(&mut fields)?;
+        let tools = take_tools(&mut fields, &mut repeated)?;
+        let enable_thinking = reasoning(&mut fields, &mut repeated)?;
         labels(&mut fields, &mut repeated)?;
         let mut params = openai::params(&mut fields)?;
         params.max_tokens = openai::max_tokens(&mut fields, &["max_output_tokens"])?;
@@ -60,14 +60,12 @@ impl ResponsesRequest {
             }
             params.constraint = Some(constrained);
         }
-        let drops_messages = fields
-            .take("truncation")
-            .map(|truncation| truncation.choice(&[("auto", true), ("disabled", false)]));
-        let drops_messages = drops_messages.transpose()?.unwrap_or(false);
+        let truncations = [("auto", true), ("disabled", false)];
+        let drops_messages = fields.choice("truncation", &truncations)?.unwrap_or(false);
         let streaming = Streaming::take(&mut fields)?;
         let instructions = fields.text("instructions")?;
-        let input = input::messages(fields.required("input")?, ignored)?;
-        fields.finish(ignored);
+        let input = input::messages(fields.required("input")?)?;
+        fields.finish();
         for (name, value) in [
             ("instructions", json!(instructions)),
             ("max_output_tokens", json!(params.max_tokens)),
@@ -131,7 +129,7 @@ fn conversation(instructions: Option<String>, input: Vec<Message>) -> Vec<Messag
 }
 
 /// Refuses what needs a store of responses.
-fn refuse_stored(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiError> {
+fn refuse_stored(fields: &mut Fields) -> Result<(), ApiError> {
     for name in ["previous_response_id", "conversation"] {
         if fields.take(name).is_some() {
             let message = format!(
@@ -147,7 +145,7 @@ fn refuse_stored(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiEr
         return Err(ApiError::field("background", message).with_code(UNSUPPORTED));
     }
     if fields.flag("store")? == Some(true) {
-        ignored.add("store");
+        fields.ignored.add("store");
     }
     Ok(())
 }
@@ -190,12 +188,12 @@ fn refuse_others(fields: &mut Fields) -> Result<(), ApiError> {
 
 /// Takes `include` and `top_logprobs`. Returns the number of most likely tokens that each token comes
 /// with; `None` without log probabilities.
-fn take_logprobs(fields: &mut Fields, ignored: &mut Ignored) -> Result<Option<u8>, ApiError> {
+fn take_logprobs(fields: &mut Fields) -> Result<Option<u8>, ApiError> {
     let mut is_on = false;
     for wanted in fields.list("include")?.unwrap_or_default() {
         match wanted.value.as_str() {
             Some(LOGPROBS) => is_on = true,
-            Some(_) => ignored.add(&wanted.path),
+            Some(_) => fields.ignored.add(&wanted.path),
             None => return Err(wanted.must_be("a string")),
         }
     }
@@ -208,11 +206,7 @@ fn take_logprobs(fields: &mut Fields, ignored: &mut Ignored) -> Result<Option<u8
 }
 
 /// Takes the tools. The response repeats their fields as they were sent.
-fn take_tools(
-    fields: &mut Fields,
-    repeated: &mut Map<String, Value>,
-    ignored: &mut Ignored,
-) -> Result<Tools, ApiError> {
+fn take_tools(fields: &mut Fields, repeated: &mut Map<String, Value>) -> Result<Tools, ApiError> {
     for (name, default) in [
         ("tools", json!([])),
         ("tool_choice", json!("auto")),
@@ -223,21 +217,18 @@ fn take_tools(
     }
     let max_tool_calls = fields.count("max_tool_calls", 1)?;
     repeated.insert("max_tool_calls".to_owned(), json!(max_tool_calls));
-    tools::of_responses(fields, ignored)
+    tools::of_responses(fields)
 }
 
 /// Takes the effort of reasoning: returns whether the model reasons, if the request says so.
 fn reasoning(
     fields: &mut Fields,
     repeated: &mut Map<String, Value>,
-    ignored: &mut Ignored,
 ) -> Result<Option<bool>, ApiError> {
     let (mut effort, mut repeated_effort) = (None, Value::Null);
     if let Some(mut reasoning) = fields.object("reasoning")? {
-        if let Some(wanted) = reasoning.take("effort") {
-            repeated_effort = wanted.value.clone();
-            effort = Some(openai::effort(wanted)?);
-        }
+        repeated_effort = json!(reasoning.get("effort"));
+        effort = reasoning.choice("effort", &openai::EFFORTS)?;
         for name in ["summary", "generate_summary"] {
             let Some(summary) = reasoning.take(name) else {
                 continue;
@@ -251,10 +242,10 @@ fn reasoning(
                 ("detailed", false),
             ];
             if !summary.choice(&choices)? {
-                ignored.add(&path);
+                fields.ignored.add(&path);
             }
         }
-        reasoning.finish(ignored);
+        reasoning.finish();
     }
     let reasoning = json!({ "effort": repeated_effort, "summary": null });
     repeated.insert("reasoning".to_owned(), reasoning);

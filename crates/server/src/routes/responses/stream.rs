@@ -108,14 +108,11 @@ impl ResponsesStream {
             return;
         };
         let mut delta = content(item, items.len() - 1, "delta", text.into());
-        let name = match item.section {
-            Section::Answer => "response.output_text.delta",
-            Section::Reasoning => "response.reasoning_text.delta",
-        };
+        let name = item.text_event("delta");
         if item.section == Section::Answer {
             delta["logprobs"] = logprobs::of_tokens(logprobs);
         }
-        self.send(name, delta, out);
+        self.send(&name, delta, out);
     }
 
     fn close_item(&mut self, index: usize, out: &mut Frames) {
@@ -138,15 +135,12 @@ impl ResponsesStream {
         }
         let mut text = content(item, index, "text", item.text.as_str().into());
         let part = content(item, index, "part", item.part());
-        let name = match item.section {
-            Section::Answer => "response.output_text.done",
-            Section::Reasoning => "response.reasoning_text.done",
-        };
+        let name = item.text_event("done");
         if item.section == Section::Answer {
             text["logprobs"] = item.logprobs();
         }
         let done = json!({ "output_index": index, "item": done });
-        self.send(name, text, out);
+        self.send(&name, text, out);
         self.send("response.content_part.done", part, out);
         self.send("response.output_item.done", done, out);
     }

@@ -11,9 +11,9 @@ fn read(fields: &Value) -> Result<(MessageRequest, Option<String>), ApiError> {
     for (name, value) in fields.as_object().unwrap() {
         body[name] = value.clone();
     }
-    let request = MessageRequest::read(Fields::parse(body.to_string().as_bytes())?)?;
-    let ignored = request.conversation.ignored.header();
-    Ok((request, ignored))
+    let body = Fields::parse(body.to_string().as_bytes())?;
+    let ignored = body.ignored.clone();
+    Ok((MessageRequest::read(body)?, ignored.header()))
 }
 
 fn messages(fields: &Value) -> Vec<Message> {

@@ -1,8 +1,9 @@
 use super::*;
+use serde_json::{Value, json};
 
 fn read(messages: Value) -> Result<CheckedMessages, ApiError> {
     let mut fields = Fields::parse(json!({ "messages": messages }).to_string().as_bytes())?;
-    CheckedMessages::read(fields.required("messages")?, &mut Ignored::default())
+    CheckedMessages::read(fields.required("messages")?)
 }
 
 fn call(arguments: Value) -> Value {

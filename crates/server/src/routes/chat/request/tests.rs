@@ -15,9 +15,9 @@ fn read(body: Value) -> Result<(ChatRequest, Option<String>), ApiError> {
             body[name] = value;
         }
     }
-    let mut ignored = Ignored::default();
     let fields = Fields::parse(body.to_string().as_bytes())?;
-    let request = ChatRequest::read(fields, &mut ignored)?;
+    let ignored = fields.ignored.clone();
+    let request = ChatRequest::read(fields)?;
     Ok((request, ignored.header()))
 }
 

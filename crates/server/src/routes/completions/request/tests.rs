@@ -9,9 +9,9 @@ fn read(body: Value) -> Result<(CompletionRequest, Option<String>), ApiError> {
             body[name] = value;
         }
     }
-    let mut ignored = Ignored::default();
     let fields = Fields::parse(body.to_string().as_bytes())?;
-    let request = CompletionRequest::read(fields, &mut ignored)?;
+    let ignored = fields.ignored.clone();
+    let request = CompletionRequest::read(fields)?;
     Ok((request, ignored.header()))
 }
 

@@ -1,12 +1,11 @@
 use super::*;
+use serde_json::json;
 
 fn read(input: Value) -> Result<(Vec<Message>, Option<String>), ApiError> {
-    let mut ignored = Ignored::default();
-    let input = Located {
-        path: "input".to_owned(),
-        value: input,
-    };
-    let messages = messages(input, &mut ignored)?;
+    let body = json!({ "input": input }).to_string();
+    let mut body = Fields::parse(body.as_bytes())?;
+    let ignored = body.ignored.clone();
+    let messages = messages(body.required("input")?)?;
     Ok((messages, ignored.header()))
 }
 

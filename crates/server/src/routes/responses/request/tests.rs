@@ -7,9 +7,9 @@ fn read(body: Value) -> Result<(ResponsesRequest, Option<String>), ApiError> {
             body[name] = value;
         }
     }
-    let mut ignored = Ignored::default();
     let fields = Fields::parse(body.to_string().as_bytes())?;
-    let request = ResponsesRequest::read(fields, &mut ignored)?;
+    let ignored = fields.ignored.clone();
+    let request = ResponsesRequest::read(fields)?;
     Ok((request, ignored.header()))
 }
 
