@@ -118,9 +118,9 @@ mod tests {
     /// Each layer makes an array of 16 MB, of which the next one needs one number.
     #[test]
     fn temporary_arrays_of_few_layers_exist_at_once() {
-        Device::set_default(&Device::cpu());
         const ARRAY_BYTES: usize = 16 << 20;
         const N_LAYERS: usize = 100;
+        Device::set_default(&Device::cpu());
         let mut x = ops::zeros::<f32>(&[1]).expect("MLX");
         let mut queue = LayerQueue::new(N_LAYERS, &x, 1, &[]).expect("MLX");
         queue.n_together = 1;
