@@ -7,7 +7,8 @@ Run it with a Python that has mlx-lm and the version of MLX that transom links. 
 separate process: load, warm up, measure. The programs alternate, so a machine that slows down or is
 busy affects both equally. Both use the same folder and number of prompt tokens, decode greedily,
 ignore the end of text, and turn tokens into text. The token ids of the prompt are drawn evenly from
-the vocabulary.
+the vocabulary. For "switch back", a conversation continues after a response in another one: mlx-lm keeps
+both in the prompt cache of its server. The peaks are those of MLX's allocator, weights included.
 
 mlx-lm runs with its best setting on this machine. On a GPU that is the model as stored. On a CPU, a
 short run first tries three (as stored; parameters in float32; dequantized to dense float32), and
@@ -33,6 +34,9 @@ METRICS = {
     "decode": ("decode", "tok/s", 1, True),
     "ttft": ("TTFT", "ms", 1e3, False),
     "turn2": ("TTFT, turn 2", "ms", 1e3, False),
+    "switch": ("TTFT, switch back", "ms", 1e3, False),
+    "prefill_peak": ("peak, prefill", "MB", 1e-6, False),
+    "decode_peak": ("peak, decode", "MB", 1e-6, False),
 }
 
 
@@ -54,47 +58,86 @@ def load_peer(args):
     return mx, model, tokenizer, config["vocab_size"]
 
 
-def measure_generation(model, tokenizer, prompt, n_tokens, cache):
-    """Returns the seconds to the first token, the seconds from it to the last one, and the ids."""
+def measure_generation(mx, model, tokenizer, prompt, n_tokens, cache):
+    """Returns the seconds to the first token and from it to the last one, both peaks, and the ids."""
     from mlx_lm import stream_generate
 
+    mx.reset_peak_memory()
     start = time.perf_counter()
-    tokens, first, last = [], None, start
+    tokens, first, last, prefill_peak = [], None, start, 0
     for response in stream_generate(
         model, tokenizer, prompt, max_tokens=n_tokens, prompt_cache=cache
     ):
         last = time.perf_counter()
-        first = first or last
+        if first is None:
+            first, prefill_peak = last, mx.get_peak_memory()
+            mx.reset_peak_memory()
         tokens.append(response.token)
-    return first - start, last - first, tokens
+    return first - start, last - first, (prefill_peak, mx.get_peak_memory()), tokens
+
+
+def measure_switch_back(mx, model, tokenizer, new_tokens, args):
+    """Returns the seconds to the first token of a second turn after a response in another conversation.
+
+    Like the server of mlx-lm, it takes the longest cached prefix, and keeps the cache of each response.
+    """
+    from mlx_lm.models.cache import LRUPromptCache, make_prompt_cache
+
+    kept = LRUPromptCache()
+
+    def respond(prompt, n_tokens):
+        start = time.perf_counter()
+        cache, rest = kept.fetch_nearest_cache("model", prompt)
+        cache = cache or make_prompt_cache(model)
+        fetch = time.perf_counter() - start
+        ttft, _, _, tokens = measure_generation(mx, model, tokenizer, rest, n_tokens, cache)
+        # The cache doesn't always contain the last token.
+        kept.insert_cache("model", (prompt + tokens)[: cache[0].offset], cache)
+        return fetch + ttft, prompt + tokens
+
+    _, conversation = respond(new_tokens(args.prompt_tokens), args.generate_tokens)
+    respond(new_tokens(args.prompt_tokens), args.generate_tokens)
+    ttft, _ = respond(conversation + new_tokens(NEW_TOKENS), 2)
+    return ttft
 
 
 def peer_run(mx, model, tokenizer, vocab_size, args):
     from mlx_lm.models.cache import make_prompt_cache
 
-    prompt = mx.random.randint(0, vocab_size, (args.prompt_tokens,)).tolist()
+    def new_tokens(n):
+        return mx.random.randint(0, vocab_size, (n,)).tolist()
+
+    prompt = new_tokens(args.prompt_tokens)
     cache = make_prompt_cache(model)
-    ttft, decode, tokens = measure_generation(model, tokenizer, prompt, args.generate_tokens, cache)
+    ttft, decode, peaks, tokens = measure_generation(
+        mx, model, tokenizer, prompt, args.generate_tokens, cache
+    )
     # A second turn that reuses the cache of the first, as the server of mlx-lm does.
-    new = mx.random.randint(0, vocab_size, (NEW_TOKENS,)).tolist()
-    rest = (prompt + tokens)[cache[0].offset :] + new
-    turn2, _, _ = measure_generation(model, tokenizer, rest, 2, cache)
+    rest = (prompt + tokens)[cache[0].offset :] + new_tokens(NEW_TOKENS)
+    turn2, _, _, _ = measure_generation(mx, model, tokenizer, rest, 2, cache)
+    del cache
     return {
         "prefill": args.prompt_tokens / ttft,
         "decode": (len(tokens) - 1) / decode if len(tokens) > 1 else None,
         "ttft": ttft,
         "turn2": turn2,
+        "switch": measure_switch_back(mx, model, tokenizer, new_tokens, args),
+        "prefill_peak": peaks[0],
+        "decode_peak": peaks[1],
     }
 
 
 def peer_process(args):
+    from mlx.utils import tree_flatten
+
     mx, model, tokenizer, vocab_size = load_peer(args)
     mx.random.seed(args.seed)
     for _ in range(args.warmup):
         peer_run(mx, model, tokenizer, vocab_size, args)
     runs = [peer_run(mx, model, tokenizer, vocab_size, args) for _ in range(args.runs)]
     device = "GPU" if mx.default_device().type == mx.gpu else "CPU"
-    report = {"runs": runs, "device": device, "peak": mx.get_peak_memory(), "mlx": mx.__version__}
+    weights = sum(x.nbytes for _, x in tree_flatten(model.parameters()))
+    report = {"runs": runs, "device": device, "weights": weights, "mlx": mx.__version__}
     print(json.dumps(report))
 
 
@@ -129,7 +172,7 @@ def run_peer(args, setting, size, seed):
 
 
 def run_transom(args, size):
-    command = [args.transom, "bench", "--model", args.model, "--json", "--turn2"]
+    command = [args.transom, "bench", "--model", args.model, "--json", "--turn2", "--switch-back"]
     report = output_of(command + lengths(*size), environment(args, args.transom_libraries))
     runs = [
         {
@@ -137,8 +180,13 @@ def run_transom(args, size):
             "decode": run["decode_tokens_per_second"],
             "ttft": run["ttft_seconds"],
             "turn2": turn2["second_ttft_seconds"],
+            "switch": switch["second_ttft_seconds"],
+            "prefill_peak": report["prefill_peak_bytes"],
+            "decode_peak": report["decode_peak_bytes"],
         }
-        for run, turn2 in zip(report["runs"], report["turn2"]["runs"], strict=True)
+        for run, turn2, switch in zip(
+            report["runs"], report["turn2"]["runs"], report["switch_back"]["runs"], strict=True
+        )
     ]
     device = "CPU" if "CPU" in report["computed_as"] else "GPU"
     return report | {"runs": runs, "device": device}
@@ -211,10 +259,11 @@ def print_table(args, setting, peer, ours, rows):
         ]
         print(f"{name + ', ' + unit:<20} {cells[0]:>30} {cells[1]:>30} {row['ratio']:>7.2f}x")
     share = rows["turn2"]["transom"][0] / rows["ttft"]["transom"][0]
-    print("\nA ratio above 1 means that transom is faster. ", end="")
+    print("\nA ratio above 1 means that transom is faster, or needs less memory. ", end="")
     print(f"Its TTFT of turn 2 is {share:.1%} of turn 1.")
-    print(f"Peak memory: mlx-lm {peer['peak'] / 1e6:,.0f} MB, ", end="")
-    print(f"transom {ours['peak_memory_bytes'] / 1e6:,.0f} MB")
+    mb = {name: f"{size / 1e6:,.0f} MB" for name, size in ours["memory"].items()}
+    print(f"Weights: mlx-lm {peer['weights'] / 1e6:,.0f} MB, transom {mb['weight_bytes']}. The peaks of ")
+    print(f"transom contain at most {mb['parked_bytes']} KV caches of other conversations.")
 
 
 def parse():

@@ -21,7 +21,7 @@ use transom_engine::{
 };
 use transom_library::benchmarks;
 use transom_reports::schema_cost::{Pair, SchemaCost};
-use transom_reports::speed::{SecondTurn, SpeedReport, SpeedSetup, heading};
+use transom_reports::speed::{Measured, SecondTurn, SpeedReport, SpeedSetup, heading};
 use transom_supervisor::Restrictions;
 
 use crate::ask::read_schema;
@@ -63,6 +63,10 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) turn2: bool,
 
+    /// Also measure that wait after a response in another conversation
+    #[arg(long)]
+    pub(crate) switch_back: bool,
+
     /// Turn speculative decoding on, and show how many draft tokens were accepted; without this each
     /// token is computed by itself
     #[arg(long)]
@@ -70,18 +74,20 @@ pub(crate) struct BenchArgs {
 
     /// Measure responses under this JSON Schema instead, each beside a free response of as many tokens;
     /// --generate-tokens is the most that one may have
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["turn2", "conversations"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["turn2", "switch_back", "conversations"])]
     pub(crate) schema: Option<PathBuf>,
 
     /// Measure turns of conversations instead: which tokens are read again after a switch of chats, an
     /// edit, an unload or a restart, and in a full context
-    #[arg(long, conflicts_with_all = ["generate_tokens", "runs", "warmup", "turn2", "speculation"])]
+    #[arg(long, conflicts_with_all = ["generate_tokens", "runs", "warmup", "turn2", "switch_back",
+          "speculation"])]
     pub(crate) conversations: bool,
 
     /// Generate responses for so many minutes, and show the speed every ten seconds with the heat, the
     /// limits and the energy; in each engine that has files of the model
     #[arg(long, value_name = "MINUTES", value_parser = minutes,
-          conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations", "schema"])]
+          conflicts_with_all = ["runs", "warmup", "turn2", "switch_back", "speculation", "conversations",
+          "schema"])]
     pub(crate) sustained: Option<Duration>,
 
     /// Write a plot of the result of --sustained or --quality to this file, as an SVG image
@@ -91,7 +97,7 @@ pub(crate) struct BenchArgs {
     /// Measure how well each form of the model predicts a fixed text, and how far its predictions are
     /// from those of a reference: --reference, else the first form
     #[arg(long, conflicts_with_all = ["generate_tokens", "prompt_tokens", "runs", "warmup", "turn2",
-          "speculation", "conversations", "sustained", "schema"])]
+          "switch_back", "speculation", "conversations", "sustained", "schema"])]
     pub(crate) quality: bool,
 
     /// The reference of --quality: another form of the same model, such as its F16 file
@@ -175,8 +181,8 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
             })?;
             continue;
         }
-        let (runs, second_turns) = bench.measure(&console.progress())?;
-        let report = SpeedReport::new(&setup, *n_prompt, &runs, second_turns);
+        let measured = bench.measure(&console.progress())?;
+        let report = SpeedReport::new(&setup, *n_prompt, measured);
         console.print_result(args.json, &report, |report, layout| {
             heading + &report.table(layout)
         })?;
@@ -241,7 +247,7 @@ fn check_restrictions(
 /// Returns the length of the longest conversation that is measured.
 fn tokens_needed(args: &BenchArgs) -> usize {
     let longest = args.prompt_tokens.iter().copied().max().unwrap_or(0);
-    let second_turn = match args.turn2 {
+    let second_turn = match args.turn2 || args.switch_back {
         true => NEW_TOKENS + args.generate_tokens,
         false => 0,
     };
@@ -281,9 +287,9 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Returns the measurements of the runs and of their second turns, without the warm-up.
-    fn measure(&mut self, progress: &Progress) -> Result<(Vec<Stats>, Vec<SecondTurn>)> {
-        let (mut runs, mut second_turns) = (Vec::new(), Vec::new());
+    /// Returns the measurements, without the warm-up.
+    fn measure(&mut self, progress: &Progress) -> Result<Measured> {
+        let mut measured = Measured::default();
         let (n_prompt, n_warmup, n_runs) = (self.n_prompt, self.args.warmup, self.args.runs);
         for index in 0..n_warmup + n_runs {
             progress.show(&match index.checked_sub(n_warmup) {
@@ -292,21 +298,32 @@ impl Bench<'_> {
             });
             let prompt = self.next_prompt();
             let run = self.generate_uncached(&prompt, Vec::new())?;
-            let second_turn = self.args.turn2.then(|| self.two_turns()).transpose()?;
+            let (turn2, switch_back) = (self.args.turn2, self.args.switch_back);
+            let turn2 = turn2.then(|| self.two_turns(false)).transpose()?;
+            let switch_back = switch_back.then(|| self.two_turns(true)).transpose()?;
             if index >= n_warmup {
-                runs.push(run);
-                second_turns.extend(second_turn);
+                measured.runs.push(run);
+                measured.turn2.extend(turn2);
+                measured.switch_back.extend(switch_back);
             }
         }
-        Ok((runs, second_turns))
+        let status = self.client.status()?;
+        let model = self.loaded.find_in(&status);
+        measured.memory = model.and_then(|model| model.memory);
+        Ok(measured)
     }
 
     /// Measures a second turn, in a conversation of its own: the engine does not report the ids of a
-    /// response, so a bias decides them, and the other rows must not contain biased sampling.
-    fn two_turns(&mut self) -> Result<SecondTurn> {
+    /// response, so a bias decides them, and the other rows must not contain biased sampling. With
+    /// `switches`, another conversation has a turn before it.
+    fn two_turns(&mut self, switches: bool) -> Result<SecondTurn> {
         let mut tokens = self.next_prompt();
         let answer = self.token(ANSWER_SEED);
         let first = self.generate_uncached(&tokens, vec![(answer, 1e4)])?;
+        if switches {
+            let other = self.next_prompt();
+            self.generate_uncached(&other, Vec::new())?;
+        }
         tokens.extend(std::iter::repeat_n(answer, self.args.generate_tokens));
         tokens.extend((0..NEW_TOKENS).map(|index| self.token(index as u64 + NEW_SEED)));
         let second = self.generate(&tokens, Vec::new())?;

@@ -35,7 +35,7 @@ use transom_engine::{
 };
 
 use crate::error::{MlxResult, StepError};
-use crate::memory::release_unused_memory;
+use crate::memory::{end_phase, release_unused_memory};
 use crate::nn::{Positions, Transformer};
 use crate::ops::{slice_axis, synchronize};
 use crate::sampler::Sampler;
@@ -60,6 +60,8 @@ pub(crate) struct Decoder<S, P> {
     /// The scores of the newest known token.
     scores: Option<Scores>,
     n_cached: usize,
+    /// The peak of the memory until the first token, in bytes; 0 before.
+    prefill_peak_bytes: u64,
     newest: Newest,
     pending: PendingTokens,
     /// How many more tokens the caller needs; 0 before it has the first one.
@@ -130,6 +132,7 @@ where
             logits: None,
             scores: None,
             n_cached,
+            prefill_peak_bytes: 0,
             newest: Newest::Nothing,
             pending: PendingTokens::default(),
             n_left: 0,
@@ -155,6 +158,7 @@ where
         } else {
             self.sample_first(&logits)?;
         }
+        self.prefill_peak_bytes = end_phase()?;
         let took = self.take_time();
         if let Some(speculation) = &mut self.speculation {
             speculation.record_prefill(took);
@@ -426,6 +430,7 @@ where
     fn add_counts(&self, stats: &mut Stats) {
         self.pending.add_counts(stats);
         stats.mask_time = self.constraint.mask_time();
+        stats.prefill_peak_bytes = self.prefill_peak_bytes;
     }
 
     fn is_recurrent(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::device::{Compute, dense_limit_bytes, metallib};
 use crate::draft::{self, LoadedDraft};
 use crate::embedder::Embedder;
 use crate::error::Context;
-use crate::memory::{context_length, facts, release_unused_memory};
+use crate::memory::{context_length, facts, release_unused_memory, reset_peak};
 use crate::model::MlxModel;
 use crate::models;
 use crate::sessions::Sessions;
@@ -72,7 +72,7 @@ impl MlxEngine {
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         let prefill_chunk = compute.prefill_chunk(&facts);
         mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
-            .and_then(|_| mlx_rs::memory::reset_peak_memory())
+            .and_then(|_| reset_peak())
             .during("allocator")?;
         let quantization = config.quantization.as_ref();
         let mut loader = Loader::new(&files, quantization, compute, control, on_progress);

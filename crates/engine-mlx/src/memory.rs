@@ -1,11 +1,39 @@
-//! What the memory need of a model depends on, wired memory, and the release of unused memory.
+//! What the memory need of a model depends on, peaks of memory, wired memory, and the release of unused
+//! memory.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_catalog::ModelFacts;
 use transom_engine::{EngineError, Limits, trim_heap};
 
+use crate::error::MlxResult;
 use crate::models::ModelSize;
+
+/// The peak from the start of the load to the start of the current phase, in bytes. Like MLX's own count
+/// it is that of the process.
+static EARLIER_PEAK: AtomicU64 = AtomicU64::new(0);
+
+/// Starts to count the peak, for a new model.
+pub(crate) fn reset_peak() -> MlxResult<()> {
+    mlx_rs::memory::reset_peak_memory()?;
+    EARLIER_PEAK.store(0, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Ends a phase, such as prefill. Returns its peak in bytes, and counts that of the next phase anew.
+pub(crate) fn end_phase() -> MlxResult<u64> {
+    let peak = mlx_rs::memory::peak_memory()? as u64;
+    EARLIER_PEAK.fetch_max(peak, Ordering::Relaxed);
+    mlx_rs::memory::reset_peak_memory()?;
+    Ok(peak)
+}
+
+/// Returns the peak since [`reset_peak`], in bytes.
+pub(crate) fn peak() -> u64 {
+    let peak = mlx_rs::memory::peak_memory().unwrap_or(0) as u64;
+    EARLIER_PEAK.load(Ordering::Relaxed).max(peak)
+}
 
 /// Reads the facts about the model in `folder` from the headers of its files.
 pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {

@@ -18,7 +18,7 @@ use transom_engine::{
 use crate::decoder::{Decoder, ResponseOptions};
 use crate::embedder::Embedder;
 use crate::error::Context;
-use crate::memory::{WiredMemory, release_unused_memory};
+use crate::memory::{self, WiredMemory, release_unused_memory};
 use crate::nn::{Positions, Transformer};
 use crate::sampler::Sampler;
 use crate::sessions::Sessions;
@@ -215,6 +215,7 @@ impl LoadedModel for MlxModel {
         let info = &self.info;
         params.validate(info.vocab_size)?;
         let start = Instant::now();
+        memory::end_phase().during("memory")?;
         let (prompt, scorer) = Scorer::new(prompt, params);
         let prompt = prompt.into_owned();
         let n_free = info.context_length.saturating_sub(prompt.tokens.len());
@@ -306,9 +307,12 @@ impl LoadedModel for MlxModel {
             self.speculation = self.speculation.take().or(speculation);
         }
         let (reason, stats) = end?;
-        let peak_bytes = mlx_rs::memory::peak_memory().during("memory")? as u64;
+        let of_decode = memory::end_phase().during("memory")?;
+        let of_one = |peak_bytes| self.responses.peak_of_one(peak_bytes);
         let stats = Stats {
-            peak_memory_bytes: self.responses.peak_of_one(peak_bytes),
+            peak_memory_bytes: of_one(memory::peak()),
+            prefill_peak_bytes: of_one(stats.prefill_peak_bytes),
+            decode_peak_bytes: of_one(of_decode),
             ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
@@ -342,7 +346,7 @@ impl LoadedModel for MlxModel {
             embedder.embed(&self.transformer, tokens, self.prefill_chunk, control)
         })?;
         let stats = Stats {
-            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            peak_memory_bytes: memory::peak(),
             ..stats
         };
         Ok((reason, stats))
@@ -375,7 +379,7 @@ impl LoadedModel for MlxModel {
             kv_cache_bytes: self.sessions.current.bytes() + of_running.sum::<u64>() + of_draft,
             parked_bytes: self.sessions.parked_bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
-            peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
+            peak_bytes: memory::peak(),
         }
     }
 

@@ -205,6 +205,13 @@ pub struct Stats {
     /// Peak memory of the engine in bytes since the start of the load; 0 if it is not known, as after
     /// several responses were generated at the same time.
     pub peak_memory_bytes: u64,
+    /// Peak of the engine's memory in bytes from the start of this response to its first token, weights
+    /// included; 0 if it is not known.
+    #[serde(default)]
+    pub prefill_peak_bytes: u64,
+    /// The same, from the first token to the end.
+    #[serde(default)]
+    pub decode_peak_bytes: u64,
 }
 
 impl Stats {

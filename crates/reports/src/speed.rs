@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use transom_engine::{ModelInfo, Stats};
+use transom_engine::{MemoryUse, ModelInfo, Stats};
 use transom_files::visible;
 use transom_supervisor::PassedOver;
 use transom_terminal::{
     Layout, Rows, Table, memory_text, numbers, parameters_text, rate_text, seconds, words,
 };
 
-use crate::status_text::passed_over_text;
+use crate::status_text::{memory_parts_text, passed_over_text};
 use crate::text::guesses_text;
 
 /// The model that was measured, and how.
@@ -97,16 +97,41 @@ pub struct SpeedReport {
     median: Run,
     min: Run,
     max: Run,
+    /// The peak since the start of the load.
     peak_memory_bytes: u64,
+    /// The highest peak until the first token of a run, and after it; only if the engine counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefill_peak_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decode_peak_bytes: Option<u64>,
+    /// The memory in use after the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<MemoryUse>,
     /// Only if speculative decoding was on.
     #[serde(skip_serializing_if = "Option::is_none")]
     speculation: Option<Guesses>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    turn2: Option<Turn2>,
+    turn2: Option<SecondTurns>,
+    /// The same, with a response in another conversation between the two turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switch_back: Option<SecondTurns>,
+}
+
+/// What is measured of one length of prompts.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The runs.
+    pub runs: Vec<Stats>,
+    /// Two turns of a conversation; empty if they were not measured.
+    pub turn2: Vec<SecondTurn>,
+    /// The same, with a response in another conversation between them.
+    pub switch_back: Vec<SecondTurn>,
+    /// The memory in use after the runs, if the model is still loaded.
+    pub memory: Option<MemoryUse>,
 }
 
 #[derive(Debug, Serialize)]
-struct Turn2 {
+struct SecondTurns {
     runs: Vec<SecondTurn>,
     median_second_ttft_seconds: f64,
     /// Second time to first token divided by the first, the median of the runs.
@@ -115,16 +140,19 @@ struct Turn2 {
 
 impl SpeedReport {
     /// Summarizes the measurements of a prompt of `n_prompt` tokens.
-    pub fn new(
-        setup: &SpeedSetup<'_>,
-        n_prompt: usize,
-        runs: &[Stats],
-        second_turns: Vec<SecondTurn>,
-    ) -> Self {
+    pub fn new(setup: &SpeedSetup<'_>, n_prompt: usize, measured: Measured) -> Self {
         let info = setup.info;
+        let runs = &measured.runs;
         let sum = |count: fn(&Stats) -> usize| -> usize { runs.iter().map(count).sum() };
-        let peaks = runs.iter().map(|stats| stats.peak_memory_bytes);
-        let peak_memory_bytes = peaks.max().unwrap_or(0);
+        let most = |bytes: fn(&Stats) -> u64| runs.iter().map(bytes).max().unwrap_or(0);
+        let counted = |bytes: u64| (bytes > 0).then_some(bytes);
+        let peak_memory_bytes = most(|stats| stats.peak_memory_bytes);
+        let prefill_peak_bytes = counted(most(|stats| stats.prefill_peak_bytes));
+        let decode_peak_bytes = counted(most(|stats| stats.decode_peak_bytes));
+        let speculation = setup.speculation.then(|| Guesses {
+            drafted_tokens: sum(|stats| stats.drafted_tokens),
+            accepted_tokens: sum(|stats| stats.accepted_tokens),
+        });
         let runs: Vec<Run> = runs.iter().map(Run::from).collect();
         Self {
             model: info.name.clone(),
@@ -139,11 +167,12 @@ impl SpeedReport {
             max: pick(&runs, |values| values.last().copied()),
             runs,
             peak_memory_bytes,
-            speculation: setup.speculation.then_some(Guesses {
-                drafted_tokens: sum(|stats| stats.drafted_tokens),
-                accepted_tokens: sum(|stats| stats.accepted_tokens),
-            }),
-            turn2: turn2(second_turns),
+            prefill_peak_bytes,
+            decode_peak_bytes,
+            memory: measured.memory,
+            speculation,
+            turn2: second_turns(measured.turn2),
+            switch_back: second_turns(measured.switch_back),
         }
     }
 
@@ -165,20 +194,24 @@ impl SpeedReport {
             let guesses = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
             rows.row("guesses", &guesses);
         }
-        if let Some(turn2) = &self.turn2 {
-            let last = turn2.runs.last();
-            let text = format!(
-                "{} ms, {:.1} % of the first turn's; {} of {} prompt tokens were cached",
-                rate_text(turn2.median_second_ttft_seconds * 1e3),
-                turn2.median_ratio * 100.0,
-                last.map_or(0, |run| run.cached_tokens),
-                last.map_or(0, |run| run.prompt_tokens),
-            );
-            rows.row("ttft 2", &text);
+        for (label, turns) in [("ttft 2", &self.turn2), ("switch", &self.switch_back)] {
+            if let Some(turns) = turns {
+                rows.row(label, &turns.text());
+            }
         }
         if self.peak_memory_bytes > 0 {
+            let phases = [
+                ("prefill", self.prefill_peak_bytes),
+                ("decode", self.decode_peak_bytes),
+            ];
+            let phases = phases.into_iter().filter_map(|(phase, bytes)| {
+                bytes.map(|bytes| format!(", {} {phase}", memory_text(bytes)))
+            });
             let peak = memory_text(self.peak_memory_bytes);
-            rows.row("memory", &format!("{peak} peak"));
+            let parts = self.memory.as_ref().map(memory_parts_text);
+            let phases: String = phases.collect();
+            let text = format!("{peak} peak{phases}\n{}", parts.unwrap_or_default());
+            rows.row("memory", &text);
         }
         table.text(layout) + &rows.finish() + "\n"
     }
@@ -228,10 +261,24 @@ pub(crate) fn cells(
     }
 }
 
-fn turn2(runs: Vec<SecondTurn>) -> Option<Turn2> {
+impl SecondTurns {
+    fn text(&self) -> String {
+        let last = self.runs.last();
+        format!(
+            "{} ms, {:.1} % of the first turn's; {} of {} prompt tokens were cached",
+            rate_text(self.median_second_ttft_seconds * 1e3),
+            self.median_ratio * 100.0,
+            last.map_or(0, |run| run.cached_tokens),
+            last.map_or(0, |run| run.prompt_tokens),
+        )
+    }
+}
+
+/// Returns `None` without runs.
+fn second_turns(runs: Vec<SecondTurn>) -> Option<SecondTurns> {
     let waits = sorted(runs.iter().map(|run| run.second_ttft_seconds));
     let ratios = sorted(runs.iter().map(SecondTurn::ratio));
-    Some(Turn2 {
+    Some(SecondTurns {
         median_second_ttft_seconds: median(&waits)?,
         median_ratio: median(&ratios)?,
         runs,

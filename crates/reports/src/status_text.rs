@@ -62,22 +62,27 @@ pub fn unload_text(record: &UnloadRecord) -> String {
 
 /// Returns the memory that a model uses, by part and in its whole process, in two lines.
 pub fn memory_use_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
-    let others = match memory.parked_bytes {
-        0 => String::new(),
-        bytes => format!(", {} KV caches of other conversations", memory_text(bytes)),
-    };
-    let parts = format!(
-        "{} weights, {} KV cache{others}, {} allocator cache",
-        memory_text(memory.weight_bytes),
-        memory_text(memory.kv_cache_bytes),
-        memory_text(memory.allocator_cache_bytes)
-    );
+    let parts = memory_parts_text(memory);
     let peak = format!("{} at most so far", memory_text(memory.peak_bytes));
     let total = match footprint_bytes {
         Some(bytes) => format!("{} in its process; {peak}", memory_text(bytes)),
         None => peak,
     };
     vec![parts, total]
+}
+
+/// Returns the memory that a model uses by part, in one line.
+pub(crate) fn memory_parts_text(memory: &MemoryUse) -> String {
+    let others = match memory.parked_bytes {
+        0 => String::new(),
+        bytes => format!(", {} KV caches of other conversations", memory_text(bytes)),
+    };
+    format!(
+        "{} weights, {} KV cache{others}, {} allocator cache",
+        memory_text(memory.weight_bytes),
+        memory_text(memory.kv_cache_bytes),
+        memory_text(memory.allocator_cache_bytes)
+    )
 }
 
 /// Returns why a model was unloaded, in a few words.
