@@ -1249,7 +1249,7 @@ message: MessageId,
 /** Pieces of text in order, each with whether it is a match. */
 pieces: Array<[string, boolean]>, };
 
-/** The author of a message. */
+/** The author of a message. The names are those in the database too. */
 export type Speaker = "user" | "assistant";
 
 /** Decode speed in tokens per second. */
