@@ -9,10 +9,7 @@ use rusqlite::Transaction;
 
 use crate::conversation::{ConversationId, Ending, MessageId};
 use crate::error::StoreError;
-use crate::export_format::{
-    ConversationHeader, Export, ExportedConversation, ExportedMessage, FORMAT, MessageHeader,
-    VERSION,
-};
+use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
 use crate::store::{Store, query_all};
 use crate::{conversations, markdown, messages, settings, tree};
 
@@ -92,32 +89,28 @@ pub(crate) fn exported_conversation(
                 number.filter(|number| *number < numbers[&id])
             }),
             is_shown: shown.contains(&id),
-            header: MessageHeader {
-                role: message.role,
-                created_at: message.created_at.0,
-                ending: match message.ending {
-                    // An exported message does not continue to grow.
-                    Ending::Writing => Ending::Interrupted,
-                    ending => ending,
-                },
-                model: message.model,
-                stats: message.stats,
-                summary: message.summary,
+            role: message.role,
+            created_at: message.created_at.0,
+            ending: match message.ending {
+                // An exported message does not continue to grow.
+                Ending::Writing => Ending::Interrupted,
+                ending => ending,
             },
+            model: message.model,
+            stats: message.stats,
+            summary: message.summary,
             attachment: message.attachment,
             reasoning: message.reasoning,
             text: message.text,
         });
     }
     Ok(ExportedConversation {
-        header: ConversationHeader {
-            key,
-            title: conversation.title,
-            is_pinned: conversation.is_pinned,
-            is_archived: conversation.is_archived,
-            created_at: conversation.created_at.0,
-            updated_at: conversation.updated_at.0,
-        },
+        key,
+        title: conversation.title,
+        is_pinned: conversation.is_pinned,
+        is_archived: conversation.is_archived,
+        created_at: conversation.created_at.0,
+        updated_at: conversation.updated_at.0,
         settings: settings::conversation::find(tx, id)?,
         messages: exported_messages,
     })

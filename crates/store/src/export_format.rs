@@ -35,18 +35,6 @@ pub(crate) struct Export {
 /// A conversation with all its branches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ExportedConversation {
-    #[serde(flatten)]
-    pub(crate) header: ConversationHeader,
-    #[serde(default)]
-    pub(crate) settings: ConversationSettings,
-    /// The messages; parents come before their children.
-    #[serde(default)]
-    pub(crate) messages: Vec<ExportedMessage>,
-}
-
-/// What a conversation says of itself, in JSON and in Markdown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ConversationHeader {
     /// The globally unique key, so that a conversation is not imported twice.
     pub(crate) key: String,
     #[serde(default)]
@@ -58,6 +46,11 @@ pub(crate) struct ConversationHeader {
     /// Milliseconds since 1970.
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
+    #[serde(default)]
+    pub(crate) settings: ConversationSettings,
+    /// The messages; parents come before their children.
+    #[serde(default)]
+    pub(crate) messages: Vec<ExportedMessage>,
 }
 
 /// A message.
@@ -71,18 +64,6 @@ pub(crate) struct ExportedMessage {
     /// True for the message that was last shown among those with the same parent.
     #[serde(default)]
     pub(crate) is_shown: bool,
-    #[serde(flatten)]
-    pub(crate) header: MessageHeader,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) attachment: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) reasoning: String,
-    pub(crate) text: String,
-}
-
-/// What a message says of itself besides its texts, in JSON and in Markdown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MessageHeader {
     #[serde(rename = "speaker")]
     pub(crate) role: MessageRole,
     pub(crate) created_at: i64,
@@ -94,47 +75,9 @@ pub(crate) struct MessageHeader {
     pub(crate) stats: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<String>,
-}
-
-impl ConversationHeader {
-    /// Returns the header of a conversation that is neither pinned nor archived.
-    pub(crate) fn new(key: String, title: String, created_at: i64, updated_at: i64) -> Self {
-        Self {
-            key,
-            title,
-            is_pinned: false,
-            is_archived: false,
-            created_at,
-            updated_at,
-        }
-    }
-}
-
-impl MessageHeader {
-    /// Returns the header of a message that is complete.
-    pub(crate) fn ended(role: MessageRole, created_at: i64, model: Option<String>) -> Self {
-        Self {
-            role,
-            created_at,
-            ending: Ending::Stop,
-            model,
-            stats: None,
-            summary: None,
-        }
-    }
-}
-
-impl ExportedMessage {
-    /// Returns the message number `id` of a list, in which each one follows the one before it.
-    pub(crate) fn in_list(id: u64, header: MessageHeader) -> Self {
-        Self {
-            id,
-            parent: (id > 1).then(|| id - 1),
-            is_shown: true,
-            header,
-            attachment: String::new(),
-            reasoning: String::new(),
-            text: String::new(),
-        }
-    }
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) attachment: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) reasoning: String,
+    pub(crate) text: String,
 }

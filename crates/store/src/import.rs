@@ -13,9 +13,7 @@ use serde_json::Value;
 
 use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timestamp};
 use crate::error::StoreError;
-use crate::export_format::{
-    ConversationHeader, Export, ExportedConversation, ExportedMessage, FORMAT, check_version,
-};
+use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
 use crate::search_index::{self, Change};
 use crate::store::{Flush, Store, execute};
 use crate::{conversations, export, markdown, messages, other_formats, settings, tree};
@@ -57,13 +55,17 @@ impl Store {
     ) -> Result<ConversationId, StoreError> {
         self.write(Flush::Now, |tx| {
             let original = export::exported_conversation(tx, id)?;
-            let key = tx.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?;
             let copy = ExportedConversation {
-                header: ConversationHeader::new(key, title.trim().to_owned(), now.0, now.0),
+                key: tx.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?,
+                title: title.trim().to_owned(),
+                is_pinned: false,
+                is_archived: false,
+                created_at: now.0,
+                updated_at: now.0,
                 ..original
             };
             import_conversation(tx, &copy, "the copy")?;
-            let copied = conversations::find_by_key(tx, &copy.header.key)?;
+            let copied = conversations::find_by_key(tx, &copy.key)?;
             copied.ok_or(StoreError::NoConversation(id))
         })
     }
@@ -104,7 +106,7 @@ fn import_conversation(
     exported: &ExportedConversation,
     place: &str,
 ) -> Result<bool, StoreError> {
-    let existing = conversations::find_by_key(tx, &exported.header.key)?;
+    let existing = conversations::find_by_key(tx, &exported.key)?;
     let id = match existing {
         Some(id) => id,
         None => create_conversation(tx, exported)?,
@@ -143,7 +145,7 @@ fn import_conversation(
     } else if has_grown {
         tx.execute(
             "UPDATE conversation SET updated_at = max(updated_at, ?2) WHERE id = ?1",
-            (id.0, exported.header.updated_at),
+            (id.0, exported.updated_at),
         )?;
     }
     Ok(existing.is_none() || has_grown)
@@ -153,15 +155,14 @@ fn create_conversation(
     tx: &Transaction<'_>,
     exported: &ExportedConversation,
 ) -> Result<ConversationId, StoreError> {
-    let header = &exported.header;
-    let title = transom_files::visible(&header.title);
+    let title = transom_files::visible(&exported.title);
     let values = (
-        &header.key,
+        &exported.key,
         &title,
-        header.is_pinned,
-        header.is_archived,
-        header.created_at,
-        header.updated_at,
+        exported.is_pinned,
+        exported.is_archived,
+        exported.created_at,
+        exported.updated_at,
     );
     let sql =
         "INSERT INTO conversation (key, title, is_pinned, is_archived, created_at, updated_at)
@@ -180,26 +181,25 @@ fn add_message(
     parent: Option<MessageId>,
     exported_message: &ExportedMessage,
 ) -> Result<MessageId, StoreError> {
-    let header = &exported_message.header;
     let message = NewMessage {
         conversation,
         parent,
-        role: header.role,
+        role: exported_message.role,
         text: exported_message.text.clone(),
         attachment: exported_message.attachment.clone(),
-        ending: match &header.ending {
+        ending: match &exported_message.ending {
             Ending::Writing => Ending::Interrupted,
             ending => ending.clone(),
         },
-        model: header.model.clone(),
-        created_at: Timestamp(header.created_at),
+        model: exported_message.model.clone(),
+        created_at: Timestamp(exported_message.created_at),
     };
     messages::insert(
         tx,
         &message,
         &exported_message.reasoning,
-        header.stats.as_deref(),
-        header.summary.as_deref(),
+        exported_message.stats.as_deref(),
+        exported_message.summary.as_deref(),
     )
 }
 
@@ -218,13 +218,13 @@ fn find_existing(
             continue;
         }
         let same = messages::find(tx, id)?.filter(|message| {
-            message.role == exported_message.header.role
+            message.role == exported_message.role
                 && message.text == exported_message.text
                 && message.reasoning == exported_message.reasoning
                 && message.attachment == exported_message.attachment
         });
         match same {
-            Some(message) if message.created_at.0 == exported_message.header.created_at => {
+            Some(message) if message.created_at.0 == exported_message.created_at => {
                 return Ok(Some(id));
             }
             Some(_) => first = first.or(Some(id)),

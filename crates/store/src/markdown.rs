@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 use transom_files::visible;
 
 use crate::attached_text::{self, AttachedText};
-use crate::conversation::MessageRole;
+use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
-use crate::export_format::{
-    ConversationHeader, ExportedConversation, ExportedMessage, VERSION, check_version,
-};
+use crate::export_format::{ExportedConversation, ExportedMessage, VERSION, check_version};
 use crate::settings::ConversationSettings;
 
 const MARKER: &str = "<!-- transom ";
@@ -20,10 +18,31 @@ const MARKER_END: &str = " -->";
 
 /// The JSON in the first comment.
 #[derive(Serialize, Deserialize)]
-struct VersionedHeader<H> {
+struct ConversationHeader {
     version: u32,
+    key: String,
+    title: String,
+    is_pinned: bool,
+    #[serde(default)]
+    is_archived: bool,
+    created_at: i64,
+    updated_at: i64,
+}
+
+/// The JSON in the comment of a message.
+#[derive(Serialize, Deserialize)]
+struct MessageHeader {
+    #[serde(rename = "speaker")]
+    role: MessageRole,
+    created_at: i64,
     #[serde(flatten)]
-    header: H,
+    ending: Ending,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
 }
 
 /// The JSON in the comment of an attached text with a name.
@@ -45,15 +64,20 @@ enum Section {
 /// Writes a conversation with a single path.
 pub(crate) fn write(exported: &ExportedConversation) -> String {
     let mut out = String::new();
-    let title = exported.header.title.replace(['\n', '\r'], " ");
+    let title = exported.title.replace(['\n', '\r'], " ");
     if !title.is_empty() {
         out += &format!("# {title}\n\n");
     }
     out += &marker(
         "conversation",
-        &VersionedHeader {
+        &ConversationHeader {
             version: VERSION,
-            header: &exported.header,
+            key: exported.key.clone(),
+            title: exported.title.clone(),
+            is_pinned: exported.is_pinned,
+            is_archived: exported.is_archived,
+            created_at: exported.created_at,
+            updated_at: exported.updated_at,
         },
     );
     out += "\n";
@@ -64,13 +88,22 @@ pub(crate) fn write(exported: &ExportedConversation) -> String {
 }
 
 fn write_message(out: &mut String, message: &ExportedMessage) {
-    let header = &message.header;
-    *out += &marker("message", header);
-    let name = match header.role {
+    *out += &marker(
+        "message",
+        &MessageHeader {
+            role: message.role,
+            created_at: message.created_at,
+            ending: message.ending.clone(),
+            model: message.model.clone(),
+            stats: message.stats.clone(),
+            summary: message.summary.clone(),
+        },
+    );
+    let name = match message.role {
         MessageRole::User => "You",
         MessageRole::Assistant => "Assistant",
     };
-    let model = header.model.as_ref();
+    let model = message.model.as_ref();
     let model = model.map_or_else(String::new, |it| format!(" ({})", it.replace('\n', " ")));
     *out += &format!("\n## {name}{model}\n\n");
     for attached in attached_text::split(&message.attachment) {
@@ -84,7 +117,7 @@ fn write_message(out: &mut String, message: &ExportedMessage) {
     }
     let text = escaped(&message.text);
     *out += &format!("{MARKER}text{MARKER_END}\n{text}\n\n");
-    if let Some(summary) = header.summary.as_deref().filter(|it| !it.is_empty()) {
+    if let Some(summary) = message.summary.as_deref().filter(|it| !it.is_empty()) {
         // For readers; the comment of the message has it too.
         *out += &format!(
             "{MARKER}end{MARKER_END}\n<details><summary>Summary of earlier messages</summary>\n\n{}\n\n</details>\n\n",
@@ -154,8 +187,7 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
             ("message", json) => {
                 let exported = exported.as_mut().ok_or_else(|| not_an_export(&place))?;
                 let id = exported.messages.len() as u64 + 1;
-                let header = parse(json, &place)?;
-                exported.messages.push(ExportedMessage::in_list(id, header));
+                exported.messages.push(parse_message(json, id, &place)?);
             }
             ("attachment", "") => section = Section::Attachment(None),
             ("attachment", json) => {
@@ -179,13 +211,35 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
 }
 
 fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, StoreError> {
-    let VersionedHeader { version, header } =
-        parse::<VersionedHeader<ConversationHeader>>(json, place)?;
-    check_version(version, place)?;
+    let header: ConversationHeader = parse(json, place)?;
+    check_version(header.version, place)?;
     Ok(ExportedConversation {
-        header,
+        key: header.key,
+        title: header.title,
+        is_pinned: header.is_pinned,
+        is_archived: header.is_archived,
+        created_at: header.created_at,
+        updated_at: header.updated_at,
         settings: ConversationSettings::default(),
         messages: Vec::new(),
+    })
+}
+
+fn parse_message(json: &str, id: u64, place: &str) -> Result<ExportedMessage, StoreError> {
+    let header: MessageHeader = parse(json, place)?;
+    Ok(ExportedMessage {
+        id,
+        parent: (id > 1).then(|| id - 1),
+        is_shown: true,
+        role: header.role,
+        created_at: header.created_at,
+        ending: header.ending,
+        model: header.model,
+        stats: header.stats,
+        summary: header.summary,
+        attachment: String::new(),
+        reasoning: String::new(),
+        text: String::new(),
     })
 }
 

@@ -10,11 +10,9 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::conversation::{MessageRole, Timestamp};
+use crate::conversation::{Ending, MessageRole, Timestamp};
 use crate::error::StoreError;
-use crate::export_format::{
-    ConversationHeader, ExportedConversation, ExportedMessage, MessageHeader,
-};
+use crate::export_format::{ExportedConversation, ExportedMessage};
 use crate::settings::ConversationSettings;
 
 #[derive(Deserialize)]
@@ -95,10 +93,13 @@ fn chatgpt_conversation(
         .conversation_id
         .clone()
         .unwrap_or_else(|| digest(&format!("{place} {json}")));
-    let updated_at = milliseconds(chat.update_time).unwrap_or(created_at);
-    let title = chat.title.clone().unwrap_or_default();
     let mut exported = ExportedConversation {
-        header: ConversationHeader::new(format!("chatgpt:{name}"), title, created_at, updated_at),
+        key: format!("chatgpt:{name}"),
+        title: chat.title.clone().unwrap_or_default(),
+        is_pinned: false,
+        is_archived: false,
+        created_at,
+        updated_at: milliseconds(chat.update_time).unwrap_or(created_at),
         settings: ConversationSettings::default(),
         messages: Vec::new(),
     };
@@ -117,13 +118,11 @@ fn chatgpt_conversation(
             continue;
         };
         let next = exported.messages.len() as u64 + 1;
-        let message = node.message.as_ref();
-        let message = message.and_then(|message| chatgpt_message(message, created_at));
-        let exported_message = message.map(|(header, text)| ExportedMessage {
-            parent,
-            is_shown: shown.contains(id),
-            text,
-            ..ExportedMessage::in_list(next, header)
+        let exported_message = node.message.as_ref().and_then(|message| {
+            let mut exported_message = chatgpt_message(message, created_at)?;
+            (exported_message.id, exported_message.parent) = (next, parent);
+            exported_message.is_shown = shown.contains(id);
+            Some(exported_message)
         });
         let parent = exported_message.as_ref().map(|_| next).or(parent);
         exported.messages.extend(exported_message);
@@ -143,7 +142,7 @@ fn shown_nodes(chat: &ChatGptConversation) -> HashSet<String> {
 }
 
 /// Converts a message with text of the user or the model.
-fn chatgpt_message(message: &ChatGptMessage, created_at: i64) -> Option<(MessageHeader, String)> {
+fn chatgpt_message(message: &ChatGptMessage, created_at: i64) -> Option<ExportedMessage> {
     let role = match message.author.role.as_str() {
         "user" => MessageRole::User,
         "assistant" => MessageRole::Assistant,
@@ -168,10 +167,13 @@ fn chatgpt_message(message: &ChatGptMessage, created_at: i64) -> Option<(Message
         return None;
     }
     let model = message.metadata["model_slug"].as_str();
-    let model = model.filter(|_| role == MessageRole::Assistant);
-    let created_at = milliseconds(message.create_time).unwrap_or(created_at);
-    let header = MessageHeader::ended(role, created_at, model.map(str::to_string));
-    Some((header, text))
+    Some(ExportedMessage {
+        created_at: milliseconds(message.create_time).unwrap_or(created_at),
+        model: model
+            .filter(|_| role == MessageRole::Assistant)
+            .map(str::to_string),
+        ..message_of(role, text)
+    })
 }
 
 /// Converts `{"title": …, "messages": […]}`.
@@ -225,21 +227,42 @@ fn message_list(
             }
         };
         let id = messages.len() as u64 + 1;
-        let header = MessageHeader::ended(role, now.0, None);
         messages.push(ExportedMessage {
-            text,
-            ..ExportedMessage::in_list(id, header)
+            id,
+            parent: (id > 1).then(|| id - 1),
+            created_at: now.0,
+            ..message_of(role, text)
         });
     }
-    let texts = messages.iter().map(|it| (it.header.role, it.text.as_str()));
+    let texts = messages.iter().map(|it| (it.role, it.text.as_str()));
     let texts: Vec<(MessageRole, &str)> = texts.collect();
-    let key = format!("list:{}", digest(&format!("{title:?} {texts:?}")));
-    let title = title.unwrap_or_default().to_string();
     Ok(ExportedConversation {
-        header: ConversationHeader::new(key, title, now.0, now.0),
+        key: format!("list:{}", digest(&format!("{title:?} {texts:?}"))),
+        title: title.unwrap_or_default().to_string(),
+        is_pinned: false,
+        is_archived: false,
+        created_at: now.0,
+        updated_at: now.0,
         settings: ConversationSettings::default(),
         messages,
     })
+}
+
+fn message_of(role: MessageRole, text: String) -> ExportedMessage {
+    ExportedMessage {
+        id: 0,
+        parent: None,
+        is_shown: true,
+        role,
+        created_at: 0,
+        ending: Ending::Stop,
+        model: None,
+        stats: None,
+        summary: None,
+        attachment: String::new(),
+        reasoning: String::new(),
+        text,
+    }
 }
 
 /// Returns the texts among parts that may also be images and audio.
