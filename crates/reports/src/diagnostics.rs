@@ -84,7 +84,30 @@ fn status(status: Option<&Status>) -> String {
 
 /// Returns the name and version of the system.
 pub fn system() -> String {
-    sysinfo::System::long_os_version().unwrap_or_else(|_| "unknown".to_owned())
+    let read = |file: &str| {
+        let opened = transom_files::open(Path::new(file)).ok()?;
+        std::io::read_to_string(std::io::Read::take(opened, 64 << 10)).ok()
+    };
+    let mac = read("/System/Library/CoreServices/SystemVersion.plist");
+    let linux = || read("/etc/os-release");
+    let named = match mac {
+        Some(plist) => mac_version(&plist),
+        None => linux().and_then(|text| linux_name(&text)),
+    };
+    named.unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn mac_version(plist: &str) -> Option<String> {
+    let (_, rest) = plist.split_once("<key>ProductVersion</key>")?;
+    let (_, rest) = rest.split_once("<string>")?;
+    let (version, _) = rest.split_once("</string>")?;
+    Some(format!("macOS {version}"))
+}
+
+fn linux_name(os_release: &str) -> Option<String> {
+    let mut lines = os_release.lines();
+    let name = lines.find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
 }
 
 #[cfg(test)]
@@ -126,5 +149,14 @@ mod tests {
         ] {
             assert!(text.contains(fact), "{fact:?} is not in:\n{text}");
         }
+    }
+
+    #[test]
+    fn the_system_is_named() {
+        let plist = "<dict><key>ProductVersion</key>\n<string>15.1</string></dict>";
+        assert_eq!(mac_version(plist).unwrap(), "macOS 15.1");
+        assert_eq!(mac_version("<dict/>"), None);
+        let release = "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n";
+        assert_eq!(linux_name(release).unwrap(), "Debian GNU/Linux 12");
     }
 }

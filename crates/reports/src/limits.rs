@@ -63,24 +63,27 @@ impl ResponseLimits {
     /// Returns the limit that ended a response of `n_generated` tokens, if it was the machine's.
     fn on_length(&self, n_generated: usize) -> Option<String> {
         let max_tokens = self.max_tokens.filter(|max| n_generated >= *max)?;
-        let otherwise = format!("responses have at most {max_tokens} tokens for now");
-        Some(self.text_of(
-            |limit| matches!(limit, Limit::AnswerLength { .. }),
-            otherwise,
-        ))
+        let reason = self.text_of(|limit| matches!(limit, Limit::AnswerLength { .. }));
+        Some(
+            reason.unwrap_or_else(|| format!("responses have at most {max_tokens} tokens for now")),
+        )
     }
 
     /// Returns the limit of the context, if it is less than the model's own context length.
     pub fn on_context(&self, of_model: usize) -> Option<String> {
         let context_length = self.context_length.filter(|n| *n < of_model)?;
-        let otherwise = format!("the context has at most {context_length} tokens for now");
-        Some(self.text_of(|limit| matches!(limit, Limit::Context { .. }), otherwise))
+        let reason = self.text_of(|limit| matches!(limit, Limit::Context { .. }));
+        Some(
+            reason.unwrap_or_else(|| {
+                format!("the context has at most {context_length} tokens for now")
+            }),
+        )
     }
 
-    /// Returns the first matching limit and its reason, else another text.
-    fn text_of(&self, matches: impl Fn(&Limit) -> bool, otherwise: String) -> String {
+    /// Returns the first matching limit and its reason.
+    fn text_of(&self, matches: impl Fn(&Limit) -> bool) -> Option<String> {
         let limit = self.limits.iter().find(|limit| matches(&limit.limit));
-        limit.map_or(otherwise, ToString::to_string)
+        limit.map(ToString::to_string)
     }
 }
 

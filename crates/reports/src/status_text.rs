@@ -13,15 +13,18 @@ pub fn signals_text(signals: &SystemSignals) -> String {
         true => "on battery",
         false => "mains power",
     };
+    let swap = if signals.is_thrashing {
+        ", swapping memory out"
+    } else {
+        ""
+    };
+    let mode = if signals.is_low_power {
+        ", Low Power Mode"
+    } else {
+        ""
+    };
     let (memory, heat) = (signals.memory, signals.thermal);
-    let mut text = format!("memory pressure {memory}, heat {heat}, {power}");
-    if signals.is_thrashing {
-        text += ", swapping memory out";
-    }
-    if signals.is_low_power {
-        text += ", Low Power Mode";
-    }
-    text
+    format!("memory pressure {memory}, heat {heat}, {power}{swap}{mode}")
 }
 
 /// Returns each limit in force with its reason, one per line.
