@@ -10,7 +10,9 @@ pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Re
     handle.set_paused(is_paused);
     let applied = status.wait_for(|status| status.is_paused == is_paused);
     let applied = client.runtime()?.block_on(applied);
-    let status = applied.map_err(|_| Failure::failed("the running instance ended"))?;
+    let status = applied
+        .map_err(|_| Failure::failed("the running instance ended"))?
+        .clone();
     let text = match (is_paused, status.is_answering(), status.queue.len()) {
         (true, true, _) => "Paused after the running response.\n".to_owned(),
         (true, false, _) => "Paused. `transom resume` continues.\n".to_owned(),

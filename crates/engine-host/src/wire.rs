@@ -133,7 +133,15 @@ impl Command {
             | Self::Embed { job, .. }
             | Self::Count { job, .. }
             | Self::Tokenize { job, .. } => Some(*job),
-            _ => None,
+            Self::Hello { .. }
+            | Self::Measure { .. }
+            | Self::Load { .. }
+            | Self::Stop { .. }
+            | Self::Trim { .. }
+            | Self::Forget { .. }
+            | Self::Save { .. }
+            | Self::Unload { .. }
+            | Self::Ping { .. } => None,
         }
     }
 }

@@ -389,7 +389,9 @@ impl Ignored {
             let mut bytes = name.bytes();
             name.len() <= 80 && bytes.all(|b| b.is_ascii_graphic() && b != b',')
         };
-        let paths = self.paths();
+        let mut paths = self.paths();
+        // There are more fields than tools, and only so many fit.
+        paths.sort_by_key(|path| !path.starts_with("tools."));
         let names: Vec<String> = paths.iter().filter(is_plain).take(20).cloned().collect();
         (!names.is_empty()).then(|| names.join(", "))
     }

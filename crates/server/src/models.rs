@@ -168,14 +168,14 @@ impl Models {
                 Model { route, ..model }
             }
         };
-        model.check_context()?;
-        match model.library.is_embedder(&model.installed) {
-            false => Ok(model),
-            true => Err(wrong_kind(format!(
+        if model.library.is_embedder(&model.installed) {
+            return Err(wrong_kind(format!(
                 "{:?} makes embedding vectors and generates no text; use it with /v1/embeddings",
                 model.name
-            ))),
+            )));
         }
+        model.check_context()?;
+        Ok(model)
     }
 
     /// Returns the embedding model with this name, to be loaded with this context length.
@@ -188,9 +188,9 @@ impl Models {
         context_length: Option<usize>,
     ) -> Result<Model, ApiError> {
         let model = self.find_any(name, context_length).await?;
-        model.check_context()?;
         let library = &model.library;
         if library.is_embedder(&model.installed) {
+            model.check_context()?;
             return Ok(model);
         }
         let other = library.first_embedder();

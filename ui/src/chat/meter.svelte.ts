@@ -5,7 +5,7 @@ import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { messageRoute } from "../state/route.svelte";
 import { transcript } from "../state/transcript.svelte";
-import { attachedTokens, estimatedTokens } from "../state/tokens";
+import { attachedTokens, estimatedTokens, tokensOfLength } from "../state/tokens";
 import { contextUse, type ContextUse, historyOf, isWorthShowing } from "./context";
 
 export class Meter {
@@ -20,6 +20,8 @@ export class Meter {
 
   /** The tokens of the typed text and the attachments. */
   draft = $derived(estimatedTokens(composer.text) + attachedTokens(composer.attachments));
+
+  #n_chars = $derived(composer.attachments.reduce((sum, { text }) => sum + text.length, composer.text.length));
 
   /** The context length of the model, which is loaded again for a larger one; null until it is known. */
   length: number | null = $derived(Math.max(this.#choices?.context_length ?? 0, this.#loadedLength ?? 0) ||
@@ -46,8 +48,11 @@ export class Meter {
 
   isShown = $derived(this.use !== null && isWorthShowing(this.use, composer.attachments.length > 0));
 
-  /** The draft alone has more tokens than the context. */
+  /** The draft alone has more tokens than the context, as far as is known. */
   isTooLong = $derived(this.use?.outcome === "too_long");
+
+  /** It has, also if its tokens are long. */
+  cannotFit = $derived(this.limit !== null && tokensOfLength(this.#n_chars) >= this.limit);
 
   constructor() {
     // The context length of a model that is not loaded is estimated with its memory.

@@ -66,7 +66,7 @@ export class Composer {
   private sending: { key: string; draft: Draft } | null = null;
 
   constructor(private storage: Stored) {
-    const drafts = storedList<[string, Partial<Draft>]>(storage, DRAFTS);
+    const drafts = storedList<[string, Partial<Draft>]>(storage, DRAFTS).filter(Array.isArray);
     this.drafts = new Map(drafts.map(([key, draft]) => [key, { ...EMPTY, ...draft }]));
     this.pending = storedList<PendingFile>(storage, READING)
       .filter(({ since }) => Date.now() - since < MAX_READING_MS);

@@ -20,7 +20,7 @@ export class Edits {
   private edits: Map<ConversationId, Edit>;
 
   constructor(private storage: Stored) {
-    this.edits = new Map(storedList<[ConversationId, Edit]>(storage, KEY));
+    this.edits = new Map(storedList<[ConversationId, Edit]>(storage, KEY).filter(Array.isArray));
   }
 
   of(conversation: ConversationId): Edit | undefined {

@@ -89,13 +89,13 @@ impl Session {
         let capacity = joint.map_or(0, |joint| joint.context().capacity());
         let n_free = joint.map_or(0, Joint::n_free_seats);
         let is_full = |session: &Self| session.seat.is_some() && session.tokens().len() >= capacity;
+        // Those that wait for a seat have no other memory.
+        let uses_joint = |session: &&mut Self| session.seat.is_some() || session.context.is_none();
+        let n_using = sessions.iter().filter(|it| uses_joint(it)).count() + n_queued;
         // The context is too large for those that are left.
-        let must_move = joint.is_some_and(|joint| {
-            is_only
-                || !self
-                    .config
-                    .fits(joint.n_seats(), n_seated + n_queued, capacity)
-        }) || sessions.iter().any(|session| is_full(session));
+        let must_move = joint
+            .is_some_and(|joint| is_only || !self.config.fits(joint.n_seats(), n_using, capacity))
+            || sessions.iter().any(|session| is_full(session));
         if !must_move && (n_seated == sessions.len() || self.shared.sharing_failed) {
             return self.close_gaps(sessions);
         }

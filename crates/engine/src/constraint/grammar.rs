@@ -209,12 +209,16 @@ fn check_depth(schema: &Value) -> Result<(), EngineError> {
 /// Anything but an object counts as a schema without keywords.
 ///
 /// The layout of the JSON is one line as Python's `json.dumps` writes it, which models know from tool
-/// calls and of which nothing is left to choose. The options of the caller stay, except where they would
-/// allow endless white space or leave out what cannot be held.
+/// calls and of which nothing is left to choose. The options of the caller stay, except a pattern of
+/// white space, which could be endless, and those that leave out what cannot be held.
 pub(crate) fn with_layout(schema: &Value) -> Value {
     let mut map = schema.as_object().cloned().unwrap_or_default();
     let options = map.entry("x-guidance").or_insert_with(|| json!({}));
-    // llguidance refuses options that are no object.
+    if !options.is_object() {
+        // Options in a list would be read by their positions, also those that may not be set. Null is
+        // refused.
+        *options = Value::Null;
+    }
     if let Value::Object(options) = options {
         let has_pattern = options.remove("whitespace_pattern").is_some();
         match options.get("whitespace_flexible") {

@@ -283,25 +283,27 @@ impl Guide {
         let tokens = text.and_then(tokenize).filter(spells);
         let greedy = || Some(trie.greedy_tokenize(&bytes)).filter(spells);
         let mut tokens = tokens.or_else(greedy).unwrap_or_default();
-        tokens.truncate(self.n_settled(&bytes, &tokens).min(max).min(MAX_FORCED));
+        let n_settled = self.n_settled(&bytes, &tokens, max.min(MAX_FORCED));
+        tokens.truncate(n_settled);
         tokens
     }
 
-    /// Returns how many of `tokens`, which spell the forced `text`, stay whatever follows. A token that
+    /// Returns how many of `tokens`, which spell the forced `text`, stay whatever follows, at most `max`. A
+    /// token that
     /// begins within the text may end behind it: `": ` is no two tokens if a value `true` follows, but
     /// `":` and ` true`, and no model writes a space and `true`.
-    fn n_settled(&mut self, text: &[u8], tokens: &[u32]) -> usize {
+    fn n_settled(&mut self, text: &[u8], tokens: &[u32], max: usize) -> usize {
         let vocabulary = self.vocabulary.clone();
         let trie = vocabulary.trie();
         let mut start = 0;
-        for (index, token) in tokens.iter().enumerate() {
+        for (index, token) in tokens.iter().enumerate().take(max) {
             let end = start + trie.token_len(*token);
             if (start..end).any(|at| self.may_be_longer(tokens, &text[at..])) {
                 return index;
             }
             start = end;
         }
-        tokens.len()
+        tokens.len().min(max)
     }
 
     /// Returns true if a token may begin with `rest`, the end of the text that `tokens` spell, and have

@@ -378,10 +378,10 @@ fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
     schema
 }
 
-/// Returns the schema of a property with the definitions that it may refer to.
+/// Returns the schema of a property with the definitions that it may refer to, and the layout of its JSON.
 fn with_definitions(property: &Value, root: &Value) -> Value {
     let mut map: Map<String, Value> = property.as_object().cloned().unwrap_or_default();
-    for key in ["$defs", "definitions"] {
+    for key in ["$defs", "definitions", "x-guidance"] {
         if let Some(definitions) = root.get(key) {
             map.entry(key).or_insert_with(|| definitions.clone());
         }

@@ -80,6 +80,9 @@ fn a_schema_may_name_its_own_separators_or_none() {
 fn wrong_options_are_refused_by_name() {
     for options in [
         json!(1),
+        json!([]),
+        // The last one is `lenient` by its position.
+        json!([",", ":", true, null, false, true]),
         json!({ "whitespace_flexible": 1 }),
         json!({ "a": 1 }),
     ] {
