@@ -90,8 +90,9 @@ impl Session {
         let n_free = joint.map_or(0, Joint::n_free_seats);
         let is_full = |session: &Self| session.seat.is_some() && session.tokens().len() >= capacity;
         // Those that wait for a seat have no other memory.
-        let uses_joint = |session: &&mut Self| session.seat.is_some() || session.context.is_none();
-        let n_using = sessions.iter().filter(|it| uses_joint(it)).count() + n_queued;
+        let using = sessions.iter();
+        let using = using.filter(|session| session.seat.is_some() || session.context.is_none());
+        let n_using = using.count() + n_queued;
         // The context is too large for those that are left.
         let must_move = joint
             .is_some_and(|joint| is_only || !self.config.fits(joint.n_seats(), n_using, capacity))
@@ -102,7 +103,7 @@ impl Session {
         sessions.sort_by_key(|session| session.n_expected());
         let lengths = sessions.iter().map(|session| session.n_expected());
         let plan = self.plan(lengths.collect(), n_queued);
-        let n_sharing = plan.map_or(0, |plan| plan.n_sharing.min(sessions.len()));
+        let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
         let joining = sessions[..n_sharing].iter();
         let joining = joining.filter(|session| session.seat.is_none());
         let (n_joining, longest) = joining.fold((0, 0), |(n, longest), session| {
@@ -131,14 +132,19 @@ impl Session {
         plan.is_some_and(|plan| n_shorter < plan.n_sharing)
     }
 
-    /// Returns how sequences with these tokens share steps, together with `n_queued` others, of which each
-    /// is expected to have as many as the longest one.
+    /// Returns how many sequences with these tokens share steps, in a context that also has space for
+    /// `n_queued` others, of which each is expected to have as many as the longest one.
     fn plan(&self, mut lengths: Vec<usize>, n_queued: usize) -> Option<Plan> {
         lengths.sort_unstable();
+        let n_known = lengths.len();
         let longest = lengths.last().copied()?;
         lengths.extend(iter::repeat_n(longest, n_queued));
         let plan = self.config.plan(&lengths, self.model.n_bytes());
-        plan.filter(|_| !self.shared.sharing_failed)
+        let plan = plan.filter(|_| !self.shared.sharing_failed)?;
+        Some(Plan {
+            n_sharing: plan.n_sharing.min(n_known),
+            ..plan
+        })
     }
 
     /// Returns true if its cache can be copied: keys whose rotation is pending would be copied unchanged.
@@ -192,7 +198,7 @@ impl Session {
         sessions: &mut [&mut Self],
         plan: Option<Plan>,
     ) -> Result<(), EngineError> {
-        let n_sharing = plan.map_or(0, |plan| plan.n_sharing.min(sessions.len()));
+        let n_sharing = plan.map_or(0, |plan| plan.n_sharing);
         let (mut joining, mut leaving) = (Vec::new(), Vec::new());
         for (index, session) in sessions.iter_mut().enumerate() {
             let moved = match index < n_sharing {
