@@ -289,9 +289,8 @@ impl Guide {
     }
 
     /// Returns how many of `tokens`, which spell the forced `text`, stay whatever follows, at most `max`. A
-    /// token that
-    /// begins within the text may end behind it: `": ` is no two tokens if a value `true` follows, but
-    /// `":` and ` true`, and no model writes a space and `true`.
+    /// token that begins within the text may end behind it: `": ` is no two tokens if a value `true`
+    /// follows, but `":` and ` true`, and no model writes a space and `true`.
     fn n_settled(&mut self, text: &[u8], tokens: &[u32], max: usize) -> usize {
         let vocabulary = self.vocabulary.clone();
         let trie = vocabulary.trie();

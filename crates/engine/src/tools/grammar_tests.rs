@@ -48,6 +48,11 @@ const RESPONSES: [(&str, &str); 9] = [
     ),
 ];
 
+fn family_named(name: &str) -> &'static Family {
+    let mut families = families::FAMILIES.iter();
+    families.find(|family| family.name == name).unwrap()
+}
+
 /// The special tokens of a family: those of its markers that models have as special tokens.
 fn special(family: &Family, is_special: bool) -> BTreeMap<&'static str, u32> {
     let mut markers: std::collections::BTreeSet<&str> = family.markers().collect();
@@ -154,10 +159,7 @@ fn allows(response: &mut ResponseConstraint, tokens: &[u32], end: u32) -> bool {
 #[test]
 fn every_family_may_call_and_answer_and_must_call_where_that_is_required() {
     for (name, text) in RESPONSES {
-        let family = families::FAMILIES
-            .iter()
-            .find(|family| family.name == name)
-            .unwrap();
+        let family = family_named(name);
         for is_special in [true, false] {
             let special = special(family, is_special);
             let end = 256 + special.len() as u32;
@@ -192,8 +194,7 @@ fn every_family_may_call_and_answer_and_must_call_where_that_is_required() {
 #[test]
 fn arguments_in_json_are_one_line_unless_the_schema_asks_for_white_space() {
     for (name, text) in RESPONSES {
-        let mut families = families::FAMILIES.iter();
-        let family = families.find(|family| family.name == name).unwrap();
+        let family = family_named(name);
         if !matches!(family.grammar, families::CallGrammar::Json { .. }) {
             continue;
         }
@@ -219,8 +220,7 @@ fn arguments_in_json_are_one_line_unless_the_schema_asks_for_white_space() {
 #[test]
 fn forced_tokens_are_those_of_the_call_in_every_family() {
     for (name, text) in RESPONSES {
-        let mut families = families::FAMILIES.iter();
-        let family = families.find(|family| family.name == name).unwrap();
+        let family = family_named(name);
         for is_special in [true, false] {
             let special = special(family, is_special);
             let named = ToolChoice::Named("weather".to_owned());
@@ -242,8 +242,7 @@ fn forced_tokens_are_those_of_the_call_in_every_family() {
 #[test]
 fn arguments_follow_the_schema_in_every_form_and_are_any_object_without_one() {
     for (name, text) in RESPONSES {
-        let mut families = families::FAMILIES.iter();
-        let family = families.find(|family| family.name == name).unwrap();
+        let family = family_named(name);
         for is_special in [true, false] {
             let special = special(family, is_special);
             let end = 256 + special.len() as u32;
@@ -265,8 +264,7 @@ fn arguments_follow_the_schema_in_every_form_and_are_any_object_without_one() {
 
 #[test]
 fn a_value_in_gemmas_notation_has_the_type_of_its_property() {
-    let mut families = families::FAMILIES.iter();
-    let family = families.find(|family| family.name == "gemma 4").unwrap();
+    let family = family_named("gemma 4");
     let special = special(family, true);
     let end = 256 + special.len() as u32;
     for (arguments, is_allowed) in [
@@ -296,8 +294,7 @@ fn a_value_in_gemmas_notation_has_the_type_of_its_property() {
 
 #[test]
 fn a_response_with_headers_calls_or_answers_after_its_reasoning() {
-    let mut families = families::FAMILIES.iter();
-    let family = families.find(|family| family.name == "gpt-oss").unwrap();
+    let family = family_named("gpt-oss");
     let special = special(family, true);
     let end = 256 + special.len() as u32;
     let call = "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>\
@@ -324,10 +321,6 @@ fn a_response_with_headers_calls_or_answers_after_its_reasoning() {
 /// Which schemas the forms without JSON can hold.
 #[test]
 fn schemas_that_a_form_cannot_hold_are_known() {
-    let family = |name: &str| {
-        let mut families = families::FAMILIES.iter();
-        families.find(|family| family.name == name).unwrap()
-    };
     let object = |property: Json| json!({"type": "object", "properties": {"a": property}});
     for (schema, in_tags, in_gemma) in [
         (
@@ -373,22 +366,24 @@ fn schemas_that_a_form_cannot_hold_are_known() {
         ),
     ] {
         for (name, expected) in [("hermes", true), ("glm", in_tags), ("gemma 4", in_gemma)] {
-            let holds = grammar::holds(family(name), &schema);
+            let holds = grammar::holds(family_named(name), &schema);
             assert_eq!(holds, expected, "{name} {schema}");
         }
     }
     let listed = json!({"$ref": "#/$defs/unit"});
     let mut schema = object(listed);
     schema["$defs"] = json!({"unit": {"type": "string", "enum": ["C", "F"]}});
-    assert!(grammar::holds(family("glm"), &schema) && grammar::holds(family("gemma 4"), &schema));
+    assert!(
+        grammar::holds(family_named("glm"), &schema)
+            && grammar::holds(family_named("gemma 4"), &schema)
+    );
 }
 
 #[test]
 fn several_calls_may_follow_each_other() {
     let hermes = RESPONSES.iter().find(|(name, _)| *name == "hermes");
     let (name, call) = hermes.expect("it is in the table");
-    let family = families::FAMILIES.iter().find(|one| one.name == *name);
-    let family = family.expect("it is a family");
+    let family = family_named(name);
     let special = special(family, true);
     let end = 256 + special.len() as u32;
     let calls = tokens_of(&format!("{call}\n{call}"), &special);
