@@ -4,9 +4,10 @@
 //! from a prompt or a response.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -122,7 +123,7 @@ impl ActivityLog {
 
     /// Returns the records.
     pub(crate) fn snapshot(&self) -> Activity {
-        let log = self.lock();
+        let log = self.log.lock();
         Activity {
             requests: log.records.iter().rev().cloned().collect(),
             keys: log.keys.values().cloned().collect(),
@@ -135,13 +136,9 @@ impl ActivityLog {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
-        let result = change(&mut self.lock());
+        let result = change(&mut self.log.lock());
         self.changes.send_modify(|n| *n = n.wrapping_add(1));
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

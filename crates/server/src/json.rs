@@ -11,13 +11,14 @@
 mod strict;
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -379,7 +380,7 @@ impl Fields {
 impl Ignored {
     /// Adds a field that was understood, but has no effect.
     pub(crate) fn add(&self, path: &str) {
-        self.paths().push(path.to_owned());
+        self.0.lock().push(path.to_owned());
     }
 
     /// Returns the paths as the value of a header; `None` if there are none.
@@ -389,15 +390,11 @@ impl Ignored {
             let mut bytes = name.bytes();
             name.len() <= 80 && bytes.all(|b| b.is_ascii_graphic() && b != b',')
         };
-        let mut paths = self.paths();
+        let mut paths = self.0.lock();
         // There are more fields than tools, and only so many fit.
         paths.sort_by_key(|path| !path.starts_with("tools."));
         let names: Vec<String> = paths.iter().filter(is_plain).take(20).cloned().collect();
         (!names.is_empty()).then(|| names.join(", "))
-    }
-
-    fn paths(&self) -> MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,38 +3,10 @@
 //! Rule: labels are routes, statuses and kinds. Nothing comes from a prompt, a key or a file.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use transom_engine::Stats;
-
-/// The metrics, and what they count or measure.
-const HELP: [(&str, &str); 15] = [
-    ("requests_total", "Requests by route and status."),
-    ("tokens_total", "Tokens by kind."),
-    (
-        "constrained_tokens_total",
-        "Generated tokens that had to match a constraint.",
-    ),
-    ("canceled_total", "Requests whose client went away."),
-    ("queue_seconds", "Time before the engine started."),
-    ("ttft_seconds", "Time to the first text."),
-    (
-        "token_seconds",
-        "Mean time of a generated token of a response.",
-    ),
-    (
-        "mask_seconds",
-        "Mean time to compute the tokens that a constraint allows, of a response.",
-    ),
-    ("queue_depth", "Waiting requests."),
-    ("open_requests", "Open requests of this server."),
-    ("memory_bytes", "Memory of models."),
-    ("memory_budget_bytes", "Memory that models may use."),
-    ("memory_pressure", "0 normal, 1 warning, 2 critical."),
-    ("thermal_state", "0 nominal to 3 critical."),
-    ("model_loaded", "1 if loaded."),
-];
 
 /// Number of buckets of a histogram, without the last one, which has no bound.
 const N_BUCKETS: usize = 8;
@@ -83,7 +55,7 @@ struct Histogram {
 impl Metrics {
     /// Counts a request of a route, which ended with this status.
     pub(crate) fn count_request(&self, route: &str, status: u16) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         *counts
             .requests
             .entry((route.to_owned(), status))
@@ -98,7 +70,7 @@ impl Metrics {
         wait: Duration,
         first_text: Option<Duration>,
     ) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         counts.prompt_tokens += stats.prompt_tokens as u64;
         counts.cached_tokens += stats.cached_tokens as u64;
         counts.generated_tokens += stats.generated_tokens as u64;
@@ -123,38 +95,38 @@ impl Metrics {
 
     /// Counts the tokens of a response that a constraint chose from.
     pub(crate) fn count_constrained(&self, n_tokens: usize) {
-        self.counts().constrained_tokens += n_tokens as u64;
+        self.counts.lock().constrained_tokens += n_tokens as u64;
     }
 
     /// Counts the tokens of embedded texts.
     pub(crate) fn count_embedded(&self, n_tokens: usize) {
-        self.counts().prompt_tokens += n_tokens as u64;
+        self.counts.lock().prompt_tokens += n_tokens as u64;
     }
 
     /// Counts a request for responses until [`Metrics::count_closed`].
     pub(crate) fn count_opened(&self) {
-        self.counts().open += 1;
+        self.counts.lock().open += 1;
     }
 
     /// Counts the end of a request for responses.
     pub(crate) fn count_closed(&self) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         counts.open = counts.open.saturating_sub(1);
     }
 
     /// Returns the number of open requests for responses.
     pub(crate) fn n_open(&self) -> u64 {
-        self.counts().open
+        self.counts.lock().open
     }
 
     /// Counts a response whose client went away.
     pub(crate) fn count_canceled(&self) {
-        self.counts().canceled += 1;
+        self.counts.lock().canceled += 1;
     }
 
     /// Returns the counters as text.
     pub(crate) fn text(&self) -> String {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         let requests = counts.requests.iter().map(|((route, status), n)| {
             let labels = format!("{{route=\"{route}\",status=\"{status}\"}}");
             (format!("requests_total{labels}"), *n as f64)
@@ -167,24 +139,45 @@ impl Metrics {
         ];
         let tokens = tokens.map(|(kind, n)| (format!("tokens_total{{kind=\"{kind}\"}}"), n as f64));
         [
-            family("requests_total", "counter", requests),
-            family("tokens_total", "counter", tokens),
+            family(
+                "requests_total",
+                "counter",
+                "Requests by route and status.",
+                requests,
+            ),
+            family("tokens_total", "counter", "Tokens by kind.", tokens),
             single(
                 "constrained_tokens_total",
                 "counter",
+                "Generated tokens that had to match a constraint.",
                 counts.constrained_tokens,
             ),
-            single("canceled_total", "counter", counts.canceled),
-            counts.queue.text("queue_seconds", &WAIT_BUCKETS),
-            counts.first_token.text("ttft_seconds", &WAIT_BUCKETS),
-            counts.token.text("token_seconds", &TOKEN_BUCKETS),
-            counts.mask.text("mask_seconds", &MASK_BUCKETS),
+            single(
+                "canceled_total",
+                "counter",
+                "Requests whose client went away.",
+                counts.canceled,
+            ),
+            counts.queue.text(
+                "queue_seconds",
+                "Time before the engine started.",
+                &WAIT_BUCKETS,
+            ),
+            counts
+                .first_token
+                .text("ttft_seconds", "Time to the first text.", &WAIT_BUCKETS),
+            counts.token.text(
+                "token_seconds",
+                "Mean time of a generated token of a response.",
+                &TOKEN_BUCKETS,
+            ),
+            counts.mask.text(
+                "mask_seconds",
+                "Mean time to compute the tokens that a constraint allows, of a response.",
+                &MASK_BUCKETS,
+            ),
         ]
         .concat()
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,7 +190,7 @@ impl Histogram {
         }
     }
 
-    fn text(&self, name: &str, bounds: &[f64; N_BUCKETS]) -> String {
+    fn text(&self, name: &str, help: &str, bounds: &[f64; N_BUCKETS]) -> String {
         let bucket = |bound: &str, n: u64| (format!("{name}_bucket{{le=\"{bound}\"}}"), n as f64);
         let buckets = self.buckets.iter().zip(bounds);
         let buckets = buckets.map(|(n, bound)| bucket(&bound.to_string(), *n));
@@ -206,18 +199,18 @@ impl Histogram {
             (format!("{name}_sum"), self.sum),
             (format!("{name}_count"), self.count as f64),
         ];
-        family(name, "histogram", buckets.chain(all))
+        family(name, "histogram", help, buckets.chain(all))
     }
 }
 
-/// Returns a metric of [`HELP`] as text. Its samples are names with labels, and values.
+/// Returns a metric as text. `help` says what it counts or measures. Its samples are names with labels, and
+/// values.
 pub(crate) fn family(
     name: &str,
     kind: &str,
+    help: &str,
     samples: impl IntoIterator<Item = (String, f64)>,
 ) -> String {
-    let help = HELP.iter().find(|(of, _)| *of == name);
-    let help = help.map_or("", |(_, help)| help);
     let head = format!("# HELP transom_{name} {help}\n# TYPE transom_{name} {kind}\n");
     let samples = samples.into_iter();
     let lines = samples.map(|(name, value)| format!("transom_{name} {value}\n"));
@@ -225,8 +218,8 @@ pub(crate) fn family(
 }
 
 /// Returns a metric with one sample, which has no labels.
-pub(crate) fn single(name: &str, kind: &str, value: u64) -> String {
-    family(name, kind, [(name.to_owned(), value as f64)])
+pub(crate) fn single(name: &str, kind: &str, help: &str, value: u64) -> String {
+    family(name, kind, help, [(name.to_owned(), value as f64)])
 }
 
 #[cfg(test)]
@@ -250,7 +243,7 @@ mod tests {
         let wait = Duration::from_millis(200);
         metrics.count_response(&stats, 1, wait, Some(Duration::from_secs(100)));
         let loaded = ["a", "b"].map(|name| (format!("model_loaded{{model=\"{name}\"}}"), 1.0));
-        let text = metrics.text() + &family("model_loaded", "gauge", loaded);
+        let text = metrics.text() + &family("model_loaded", "gauge", "1 if loaded.", loaded);
         for expected in [
             "transom_requests_total{route=\"/v1/models\",status=\"200\"} 2\n",
             "transom_tokens_total{kind=\"prompt\"} 7\n",

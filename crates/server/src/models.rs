@@ -6,9 +6,10 @@
 //! A name such as `transom/code` is that of a route instead. It names no model, so it takes one that is
 //! loaded, else the default one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use transom_engine::{Limits, ModelInfo, Prompt, Route};
@@ -262,11 +263,7 @@ impl Models {
     /// Returns a recent snapshot of the library, or a new one.
     async fn library(&self, must_be_new: bool) -> Result<Arc<Library>, ApiError> {
         let now = Instant::now();
-        let recent = self
-            .snapshot
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let recent = self.snapshot.lock().clone();
         if let Some((taken, library)) = recent
             && !must_be_new
             && now.duration_since(taken) < SNAPSHOT_TIME
@@ -281,8 +278,7 @@ impl Models {
             Arc::new(library)
         });
         let library = opened.await.map_err(|_| broken())?;
-        let mut snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-        *snapshot = Some((now, library.clone()));
+        *self.snapshot.lock() = Some((now, library.clone()));
         Ok(library)
     }
 }

@@ -1,6 +1,6 @@
 //! The current [`SystemSignals`], which all sources update and one watcher follows.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use crate::signal::SystemSignals;
 
@@ -20,17 +20,17 @@ struct State {
 
 impl SharedSignals {
     pub(crate) fn current(&self) -> SystemSignals {
-        self.state().signals
+        self.state.lock().signals
     }
 
     pub(crate) fn watch(&self, on_change: OnChange) {
-        self.state().on_change = Some(on_change);
+        self.state.lock().on_change = Some(on_change);
     }
 
     /// Removes the watcher. Sources that end slowly may still update the signals.
     pub(crate) fn remove_watcher(&self) {
         // Dropped without the lock, because the drop of the callback may need it.
-        let on_change = self.state().on_change.take();
+        let on_change = self.state.lock().on_change.take();
         drop(on_change);
     }
 
@@ -38,7 +38,7 @@ impl SharedSignals {
     /// lock, so its last value is the current one. A source that reads its value inside `change`
     /// cannot overwrite a newer value with an older one.
     pub(crate) fn update(&self, change: impl FnOnce(&mut SystemSignals)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = state.signals;
         change(&mut state.signals);
         if state.signals != before {
@@ -47,10 +47,6 @@ impl SharedSignals {
                 on_change(state.signals);
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -133,16 +133,36 @@ pub(super) async fn metrics(caller: Caller) -> Response {
         let is_loaded = f64::from(u8::from(model.info.is_some()));
         (format!("model_loaded{{model=\"{name}\"}}"), is_loaded)
     });
-    let gauge = |name: &str, value: u64| single(name, "gauge", value);
+    let gauge = |name: &str, help: &str, value: u64| single(name, "gauge", help, value);
     let text = [
         metrics.text(),
-        gauge("queue_depth", status.queue.len() as u64),
-        gauge("open_requests", metrics.n_open()),
-        gauge("memory_bytes", status.in_use_bytes),
-        gauge("memory_budget_bytes", status.budget_bytes),
-        gauge("memory_pressure", signals.memory as u64),
-        gauge("thermal_state", signals.thermal as u64),
-        family("model_loaded", "gauge", loaded),
+        gauge(
+            "queue_depth",
+            "Waiting requests.",
+            status.queue.len() as u64,
+        ),
+        gauge(
+            "open_requests",
+            "Open requests of this server.",
+            metrics.n_open(),
+        ),
+        gauge("memory_bytes", "Memory of models.", status.in_use_bytes),
+        gauge(
+            "memory_budget_bytes",
+            "Memory that models may use.",
+            status.budget_bytes,
+        ),
+        gauge(
+            "memory_pressure",
+            "0 normal, 1 warning, 2 critical.",
+            signals.memory as u64,
+        ),
+        gauge(
+            "thermal_state",
+            "0 nominal to 3 critical.",
+            signals.thermal as u64,
+        ),
+        family("model_loaded", "gauge", "1 if loaded.", loaded),
     ]
     .concat();
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
