@@ -32,7 +32,7 @@ use plan::plan;
 /// place. If a download is interrupted, the same command continues it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("../help/models-install.txt"))]
-pub(crate) struct InstallArgs {
+pub(super) struct InstallArgs {
     /// Id in the catalog (or id@quantization), owner/name on the hub (or owner/name:quantization), or the
     /// path of a model folder or GGUF file
     #[arg(value_name = "MODEL", required = true)]
