@@ -54,7 +54,7 @@ impl EncoderConfig {
         prefill_chunk: usize,
     ) -> Self {
         let in_steps = facts.embeds_in_steps();
-        let max_chunk = llama::max_prefill(facts, has_gpu) as usize;
+        let max_chunk = llama::max_prefill(has_gpu) as usize;
         let kv_bytes = |n_tokens| llama::kv_cache_bytes(facts, n_tokens, KvType::F16);
         let has_kv_cache = llama::has_kv_cache(&facts.architecture);
         Self {

@@ -30,9 +30,13 @@ const MAX_UNUSED_LOGITS: u64 = 2 << 30;
 /// Maximum draft tokens that one step of speculative decoding checks.
 pub const MAX_DRAFT: usize = 16;
 
-/// Maximum tokens of a prefill step. More are not faster on any device, and a step on a GPU can't be
-/// canceled.
+/// Maximum tokens of a prefill step on a GPU. More are not faster, and the step can't be canceled.
 const MAX_PREFILL: u64 = 512;
+
+/// The same on a CPU, whose steps need no more to read the weights quickly. A step computes the scores of
+/// all its tokens for all cached ones, also for those that come later and are masked, so longer steps are
+/// slower; see `docs/benchmarks.md`.
+const MAX_CPU_PREFILL: u64 = 128;
 
 /// Checkpoints of a conversation to which a model with recurrent states can return.
 pub const MAX_CHECKPOINTS: usize = 2;
@@ -72,7 +76,7 @@ pub fn need(
         return need_in_one_step(facts, context_length.min(longest_text(facts)).max(1));
     }
     let kind = kv_type(facts, has_gpu, kv);
-    let chunk = prefill_chunk.min(max_prefill(facts, has_gpu));
+    let chunk = prefill_chunk.min(max_prefill(has_gpu));
     let is_flash = uses_flash_attention(has_gpu, kind);
     let vocab = facts.vocab_size.unwrap_or(0);
     // A context is allocated in whole steps.
@@ -150,13 +154,11 @@ pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
     }
 }
 
-/// Returns the maximum tokens of a prefill step. On a CPU a step should take a second or two, so that
-/// progress is shown and a thermal limit can take effect.
-pub fn max_prefill(facts: &ModelFacts, has_gpu: bool) -> u64 {
-    match facts.n_parameters {
-        2_500_000_000.. if !has_gpu => 128,
-        1_000_000_000.. if !has_gpu => 256,
-        _ => MAX_PREFILL,
+/// Returns the maximum tokens of a prefill step.
+pub fn max_prefill(has_gpu: bool) -> u64 {
+    match has_gpu {
+        true => MAX_PREFILL,
+        false => MAX_CPU_PREFILL,
     }
 }
 

@@ -45,7 +45,7 @@ impl CacheConfig {
         let facts = &files.facts;
         let cache_type = llama::kv_type(facts, has_gpu, limits.kv_cache);
         let kv_bytes = |n_tokens| llama::kv_cache_bytes(facts, n_tokens, cache_type);
-        let max_chunk = llama::max_prefill(facts, has_gpu) as usize;
+        let max_chunk = llama::max_prefill(has_gpu) as usize;
         let context_length = memory::context_length(facts, limits);
         Self {
             cache_type,
