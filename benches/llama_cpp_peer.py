@@ -44,6 +44,10 @@ OPTIONS = {
     "LLAMA_BUILD_UI": "OFF",
     "LLAMA_USE_PREBUILT_UI": "OFF",
 }
+if platform.machine() == "x86_64":
+    # The crate does not use AMX, and there are virtual machines that announce it but forbid its use.
+    NO_AMX = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+    OPTIONS |= {"CMAKE_C_FLAGS": NO_AMX, "CMAKE_CXX_FLAGS": NO_AMX}
 PROJECT = """\
 cmake_minimum_required(VERSION 3.14)
 project(transom_reference C CXX)
