@@ -113,6 +113,11 @@ impl ScriptedResponse {
                 if stats.generated_tokens == self.max_tokens {
                     return Ok(Some(FinishReason::Length));
                 }
+                // In the same step, so that a stop cannot end the response before the call.
+                let is_call = |step: &mut Step| matches!(step, Step::Call(_));
+                if let Some(Step::Call(call)) = self.steps.pop_front_if(is_call) {
+                    call();
+                }
             }
         }
         Ok(None)
