@@ -61,7 +61,8 @@ pub enum Step {
     Token(Vec<u8>),
     /// Fails.
     Fail(EngineError),
-    /// Calls the test on the engine's thread. The test may wait or cancel the job.
+    /// Calls the test on the engine's thread, in the step of the token before it. The test may wait or cancel
+    /// the job.
     Call(Arc<dyn Fn() + Send + Sync>),
 }
 
