@@ -57,6 +57,8 @@ pub(crate) struct Subject {
     pub(crate) saves_state: Support,
     /// Has a smaller KV cache type.
     pub(crate) has_small_kv_cache: Support,
+    /// The most tokens of a prefill step on a CPU.
+    pub(crate) max_prefill: usize,
     /// Tokens at the end of a shared prefix that are computed again.
     pub(crate) reuse_slack: usize,
     /// Bytes in the reported peak that no model needs: an engine without its own count reports the
@@ -82,6 +84,7 @@ pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
         shifts_context: Support::No("its cache cannot move positions"),
         saves_state: Support::Yes,
         has_small_kv_cache: Support::No("its cache has one element type"),
+        max_prefill: usize::MAX,
         reuse_slack: 0,
         extra_peak_bytes: 0,
     }
@@ -105,6 +108,7 @@ pub(crate) static LLAMA: LazyLock<Subject> = LazyLock::new(|| {
         shifts_context: Support::Yes,
         saves_state: Support::Yes,
         has_small_kv_cache: Support::Yes,
+        max_prefill: transom_catalog::fit::llama::max_prefill(false) as usize,
         reuse_slack: 0,
         extra_peak_bytes: 48 << 20,
     }
