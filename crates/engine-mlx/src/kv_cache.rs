@@ -138,6 +138,22 @@ impl LayerCache {
         }
     }
 
+    /// Returns the bytes of the buffer that is replaced when `n_new` tokens are appended; 0 if they fit.
+    pub(crate) fn growing_bytes(&self, n_new: i32) -> u64 {
+        match self {
+            Self::Attention(cache) => cache.growing_bytes(n_new),
+            Self::State(_) | Self::Shared { .. } => 0,
+        }
+    }
+
+    /// Returns the bytes of the buffers that steps write to.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        match self {
+            Self::Attention(cache) => cache.arrays().map(|array| array.nbytes() as u64).sum(),
+            Self::State(_) | Self::Shared { .. } => 0,
+        }
+    }
+
     /// Returns the arrays of the current position, to be evaluated after a prefill step.
     pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {

@@ -33,6 +33,14 @@ const _: () = assert!(MAX_STEP_WIDTH <= WINDOW_SLACK + 1);
 /// If a checkpoint of all layers is at most this large, two are kept, else one.
 pub const SMALL_CHECKPOINT_BYTES: u64 = 64 << 20;
 
+/// Memory of queued layers beyond which a step waits for the device. Layers with so many temporary arrays
+/// take a GPU longer than queueing the next ones.
+pub const QUEUED_BYTES: u64 = 64 << 20;
+
+/// The temporary arrays of a layer while it is queued, as a multiple of its hidden states: about 20 in the
+/// 8B size of Qwen3 and 25 in the 0.6B size.
+const LAYER_COPIES: u64 = 24;
+
 /// Rows per token that exist at once in the chunked delta rule.
 const RECURRENT_COPIES: u64 = 36;
 
@@ -87,6 +95,14 @@ pub fn prefill_chunk(facts: &ModelFacts, gpu: Option<GpuClass>) -> u64 {
     // A step reads the weights of nearly all experts, however many tokens it has.
     let least = if facts.n_used_experts > 0 { 512 } else { 128 };
     chunk.clamp(least, 2048)
+}
+
+/// Returns how many layers of a step are queued together: as many as have temporary arrays of half of
+/// [`QUEUED_BYTES`], because queueing takes time of its own. `hidden_bytes` is the size of the step's hidden
+/// states, and `growing_bytes` that of a layer's KV cache if it is replaced by a larger one.
+pub fn layers_queued_together(hidden_bytes: u64, growing_bytes: u64) -> u64 {
+    let layer = product(&[LAYER_COPIES, hidden_bytes]).saturating_add(growing_bytes);
+    (QUEUED_BYTES / 2).div_ceil(layer.max(1))
 }
 
 /// Returns the memory that the model needs for one conversation, with weights in this form and steps
@@ -212,8 +228,8 @@ fn checkpoint_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64
     }
 }
 
-/// Returns the peak memory of a prefill step in addition to weights and cache: one layer's
-/// temporaries, and one layer's cache while it grows into a new buffer.
+/// Returns the peak memory of a prefill step in addition to weights and cache: the temporaries of the
+/// queued layers, and their caches while they grow into new buffers.
 fn step_bytes(
     facts: &ModelFacts,
     weights: Weights,
@@ -248,7 +264,29 @@ fn step_bytes(
     // one when it begins the other (measured with 300 to 2,048 tokens of context).
     let most = scores.max(copies).saturating_add(scores.min(copies) / 2);
     let growing = growing_bytes(facts, context, chunk, element_bytes);
-    sum(&[layer, mask, most, growing, recurrent_bytes(facts, chunk)])
+    let layer = sum(&[layer, most, growing, recurrent_bytes(facts, chunk)]);
+    let hidden_bytes = product(&[chunk, hidden, element_bytes]);
+    let layers = match weights {
+        Weights::AsStored => queued_bytes(facts, layer, hidden_bytes, growing),
+        // On a CPU, MLX queues only a few operations ahead, so not all arrays of a layer exist at once.
+        Weights::Dense | Weights::Packed => layer,
+    };
+    mask.saturating_add(layers)
+}
+
+/// Returns the memory of the queued layers of a step, of which each has `layer_bytes` of temporaries:
+/// those that the device computes, and those that are queued meanwhile.
+fn queued_bytes(
+    facts: &ModelFacts,
+    layer_bytes: u64,
+    hidden_bytes: u64,
+    growing_bytes: u64,
+) -> u64 {
+    let n_layers = facts.n_layers.unwrap_or(1);
+    let n_together = layers_queued_together(hidden_bytes, growing_bytes).min(n_layers);
+    let together = product(&[n_together, layer_bytes]);
+    let before = product(&[n_layers - n_together, layer_bytes]);
+    together.saturating_add(before.min(together.max(QUEUED_BYTES)))
 }
 
 /// Returns true for head sizes for which MLX's Metal and CUDA attention stores no matrix of scores in

@@ -195,6 +195,12 @@ impl AttentionCache {
         Ok((seen_keys, seen_values))
     }
 
+    pub(crate) fn growing_bytes(&self, n_new: i32) -> u64 {
+        let fits = |buffer: &Buffer| self.n_tokens - buffer.start + n_new <= buffer.keys.dim(2);
+        let full = self.buffer.as_ref().filter(|buffer| !fits(buffer));
+        full.map_or(0, Buffer::bytes)
+    }
+
     pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
         if self.quantized.is_some() {
             return n_tokens;

@@ -21,8 +21,8 @@ use crate::config::ModelConfig;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{
-    Activation, ExpertOptions, Experts, Gate, GatedMlp, Layers, Norms, RmsNorm, Rope, RopeConfig,
-    Step, Transformer, of_layer,
+    Activation, ExpertOptions, Experts, Gate, GatedMlp, LayerQueue, Layers, Norms, RmsNorm, Rope,
+    RopeConfig, Step, Transformer, of_layer,
 };
 use crate::weights::Loader;
 
@@ -290,9 +290,11 @@ impl Layers for Gemma4Layers {
             None => Vec::new(),
         };
         let mut shared = SharedKeys::default();
+        let mut queue = LayerQueue::new(self.layers.len(), &x, step, sequences)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let mut caches = of_layer(sequences, index);
             x = layer.forward(&x, per_layer.get(index), step, &mut caches, &mut shared)?;
+            queue.push(&x)?;
         }
         Ok(x)
     }

@@ -27,6 +27,7 @@ pub(crate) struct Step<'a> {
     offsets: Vec<i32>,
     /// Tokens of each sequence.
     pub(crate) n_tokens: i32,
+    pub(crate) on_cpu: bool,
 }
 
 impl<'a> Step<'a> {
@@ -54,6 +55,7 @@ impl<'a> Step<'a> {
             masks: masks.collect::<MlxResult<_>>()?,
             offsets,
             n_tokens,
+            on_cpu,
         })
     }
 

@@ -6,7 +6,7 @@
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 
-use super::{RmsNorm, Rope, Step};
+use super::{LayerQueue, RmsNorm, Rope, Step};
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::linear::{Linear, Matrix};
@@ -16,7 +16,8 @@ use crate::ops::slice_axis;
 pub(crate) trait Layers {
     /// Returns the output of the last layer, `[1, tokens, hidden_size]`, for `tokens` `[tokens]`
     /// with the embeddings `x` `[1, tokens, hidden_size]`. `sequences` has the caches of each sequence
-    /// of the step, in which each layer stores what later tokens need from these.
+    /// of the step, in which each layer stores what later tokens need from these. The outputs of all layers
+    /// pass a [`LayerQueue`].
     fn forward(
         &self,
         tokens: &Array,
@@ -54,8 +55,10 @@ impl<L: CachedLayer> Layers for Vec<L> {
         step: &Step<'_>,
         sequences: &mut [&mut [LayerCache]],
     ) -> MlxResult<Array> {
+        let mut queue = LayerQueue::new(self.len(), &x, step, sequences)?;
         for (index, layer) in self.iter().enumerate() {
             x = layer.forward(&x, step, &mut of_layer(sequences, index))?;
+            queue.push(&x)?;
         }
         Ok(x)
     }
@@ -107,8 +110,8 @@ impl Transformer {
 
     /// Returns the logits that follow `tokens` `[tokens]`, `[sequences, vocab_size]` for the last
     /// position or `[tokens, vocab_size]` for all, and appends the tokens to the caches of `sequences`:
-    /// all to those of one, or one to those of each. Nothing is computed until the result or the caches
-    /// are evaluated.
+    /// all to those of one, or one to those of each. The last layers are not computed until the result or
+    /// the caches are evaluated, and in a short step none is.
     pub(crate) fn logits(
         &self,
         tokens: &Array,
