@@ -39,7 +39,7 @@ use crate::update::MessageView;
 use answer_task::RunningAnswer;
 use answer_writer::AnswerStorage;
 use live_answer::LiveAnswer;
-use shared::{ConversationLock, Shared};
+use shared::{Asked, ConversationLock, Shared};
 
 pub use follow::Updates;
 
@@ -150,7 +150,7 @@ impl Turns {
                 summaries: Mutex::default(),
                 titles: Mutex::default(),
                 known_models: Mutex::default(),
-                chosen_routes: Mutex::default(),
+                asked: Mutex::default(),
                 active_changed: watch::Sender::new(()),
                 render_cache: Mutex::default(),
             }),
@@ -217,9 +217,10 @@ impl Turns {
         };
         let lock = self.lock(message.conversation)?;
         if let Routing::Chosen(route) = options.routing {
-            self.shared.chosen_routes.lock().insert(question, route);
+            let mut asked = self.shared.asked.lock();
+            asked.entry(question).or_default().route = Some(route);
         }
-        let options = self.with_route_of(&message, options);
+        let options = self.as_asked(&message, options);
         self.start_answer(lock, question, options).await
     }
 
@@ -291,20 +292,22 @@ impl Turns {
         .await
     }
 
-    /// Keeps the route of a message that is answered again or continued. A response that failed has no
-    /// statistics, but what the user said about its question still counts.
-    fn with_route_of(&self, message: &Message, options: TurnOptions) -> TurnOptions {
-        if options.routing != Routing::Automatic {
-            return options;
-        }
+    /// Keeps what came with the question of a message that is answered again or continued, and the route
+    /// of its response. One that failed has no statistics, but what the user chose still counts.
+    fn as_asked(&self, message: &Message, options: TurnOptions) -> TurnOptions {
         let question = match message.role {
             MessageRole::User => Some(message.id),
             MessageRole::Assistant => message.parent,
         };
-        let chosen = || self.shared.chosen_routes.lock().get(&question?).copied();
-        let route = stats_of(message).map(|stats| stats.route).or_else(chosen);
+        let asked = question.and_then(|id| self.shared.asked.lock().get(&id).copied());
+        let asked = asked.unwrap_or_default();
+        let of_answer = stats_of(message).map(|stats| stats.route);
         TurnOptions {
-            routing: route.map_or(Routing::Automatic, Routing::Chosen),
+            routing: match (options.routing, of_answer.or(asked.route)) {
+                (Routing::Automatic, Some(route)) => Routing::Chosen(route),
+                (routing, _) => routing,
+            },
+            contained_tokens: asked.contained_tokens,
             ..options
         }
     }
@@ -329,9 +332,14 @@ impl Turns {
             Ok(id)
         });
         let question = added.await?;
-        if let Routing::Chosen(route) = options.routing {
-            self.shared.chosen_routes.lock().insert(question, route);
-        }
+        let asked = Asked {
+            route: match options.routing {
+                Routing::Chosen(route) => Some(route),
+                Routing::Automatic | Routing::Off => None,
+            },
+            contained_tokens: options.contained_tokens,
+        };
+        self.shared.asked.lock().insert(question, asked);
         let started = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
             question: Some(question),

@@ -98,6 +98,17 @@ describe("the chat", () => {
     await screen.findByText("Which?", { selector: ".bubble" });
   });
 
+  it("sends an edited message with the route of its new text", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.keyDown(field(), { key: "ArrowUp" });
+    const edit = await screen.findByLabelText("Edit your message");
+    ipc.routed = "translate";
+    await fireEvent.input(edit, { target: { value: "translate this" } });
+    await fireEvent.keyDown(edit, { key: "Enter" });
+    await fireEvent.keyDown(edit, { key: "Enter" });
+    await waitFor(() => expect(called("editMessage").map(({ values }) => values.slice(1))).toEqual([["translate this", "translate"]]));
+  });
+
   it("shows the route of an edited message, and Escape removes it before it cancels", async () => {
     await openWith(["translate this: Guten Tag", "Good day."]);
     ipc.routed = "translate";

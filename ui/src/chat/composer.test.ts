@@ -158,6 +158,16 @@ describe("attached text that is too long for a task", () => {
     await waitFor(() => expect(called("ask")).toHaveLength(1));
   });
 
+  it("is not sent before a pause either", async () => {
+    ipc.routed = "translate";
+    await open();
+    composer.attach({ name: "a.md", text: "a".repeat(16_000) });
+    await fireEvent.input(field(), { target: { value: "in german" } });
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await screen.findByText(problem);
+    expect(called("ask")).toEqual([]);
+  });
+
   it("is not sent with an edited message either", async () => {
     ipc.routed = "translate";
     await openWith([{ text: "What is this?", attachments: [{ name: "a.md", text: "a".repeat(16_000) }] }, "A letter."]);

@@ -85,8 +85,10 @@ export class MessageRoute {
           if (turn !== this.turn) return;
           this.show(route, limits, isTooLong ? problemOf(asked.attached_tokens, route, limits) : "");
         },
-        // Without a chip, the message can be sent all the same.
-        () => undefined,
+        // Without limits, the message can be sent all the same.
+        () => {
+          if (turn === this.turn) this.problem = "";
+        },
       );
     };
     this.timer = setTimeout(this.ask, ROUTE_DELAY_MS);

@@ -107,6 +107,16 @@ describe("the route of a message", () => {
     expect(route.problem).toBe("");
   });
 
+  it("has no problem if the app cannot say", async () => {
+    write("in german", [{ name: "a.txt", text: "a".repeat(20_000) }]);
+    await pause();
+    expect(route.problem).not.toBe("");
+    vi.spyOn(ipc, "route").mockRejectedValueOnce({ code: "store", reason: "the disk is full" });
+    write("in german please", [{ name: "a.txt", text: "a" }]);
+    await pause();
+    expect(route.problem).toBe("");
+  });
+
   it("is decided at once for a message that is sent before the pause", async () => {
     write("in german", [{ name: "a.txt", text: "a".repeat(20_000) }]);
     const decided = route.decided();

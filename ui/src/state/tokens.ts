@@ -11,7 +11,7 @@ function quarters(unit: number): number {
   return isLetter || unit <= 0x20 ? 1 : 2;
 }
 
-/** Returns about how many tokens a text has, rather too many than too few. */
+/** Returns about how many tokens a text has. */
 export function estimatedTokens(text: string): number {
   let sum = 0;
   for (let at = 0; at < text.length; at += 1) sum += quarters(text.charCodeAt(at));

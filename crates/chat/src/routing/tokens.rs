@@ -4,10 +4,10 @@
 //! say before a message is sent is what happens to it. Both are tested with
 //! `tests/fixtures/estimated_tokens.json`.
 
-/// Returns about how many tokens a text has, rather too many than too few, because a text that is too long
-/// for the context is refused. A letter of English is a quarter of a token. Many tokenizers have a token for
-/// each digit, and few tokens for letters of other alphabets and for signs. A character of Chinese, Japanese
-/// or Korean is one token, and an emoji two.
+/// Returns about how many tokens a text has. A letter of English is a quarter of a token; in other languages
+/// with these letters, tokens are shorter, with a small vocabulary down to two letters. Many tokenizers have
+/// a token for each digit, and few tokens for letters of other alphabets and for signs. A character of
+/// Chinese, Japanese or Korean is one token, and an emoji two.
 pub fn estimated_tokens(text: &str) -> usize {
     let quarters = text.encode_utf16().map(|unit| match unit {
         0x30..=0x39 | 0x3000.. => 4_usize,

@@ -35,11 +35,20 @@ pub(super) struct Shared {
     pub(super) titles: Mutex<BTreeMap<ConversationId, Arc<Notify>>>,
     /// The models that responses were asked of since this program started, by id.
     pub(super) known_models: Mutex<BTreeMap<String, ModelSpec>>,
-    /// The routes that the user chose for questions since this program started.
-    pub(super) chosen_routes: Mutex<BTreeMap<MessageId, Route>>,
+    /// What came with questions since this program started, and the history does not store.
+    pub(super) asked: Mutex<BTreeMap<MessageId, Asked>>,
     /// Notified whenever a response starts, ends or is saved.
     pub(super) active_changed: watch::Sender<()>,
     pub(super) render_cache: Mutex<RenderCache>,
+}
+
+/// What came with a question beside its text.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// The route that the user chose.
+    pub(super) route: Option<Route>,
+    /// See [`super::TurnOptions::contained_tokens`].
+    pub(super) contained_tokens: usize,
 }
 
 #[derive(Default)]

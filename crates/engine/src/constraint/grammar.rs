@@ -23,6 +23,9 @@ const MAX_DEPTH: usize = 100;
 /// what to write may write white space without end.
 const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
 
+/// White space of a separator that a schema asks for.
+const MAX_SEPARATOR_SPACE: usize = 32;
+
 /// How long the search for the keyword that cannot be held may take.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 
@@ -210,11 +213,14 @@ fn check_depth(schema: &Value) -> Result<(), EngineError> {
 ///
 /// The layout of the JSON is one line as Python's `json.dumps` writes it, which models know from tool
 /// calls and of which nothing is left to choose. The options of the caller stay, except a pattern of
-/// white space, which could be endless, and those that leave out what cannot be held.
+/// white space, which could be endless, and those that leave out what cannot be held. llguidance reads
+/// separators as regular expressions, so they must be plain text.
 pub(crate) fn with_layout(schema: &Value) -> Value {
     let mut map = schema.as_object().cloned().unwrap_or_default();
     let options = map.entry("x-guidance").or_insert_with(|| json!({}));
-    if !options.is_object() {
+    let separates = |name, sign| options.get(name).is_none_or(|text| is_separator(text, sign));
+    let separates = separates("item_separator", ",") && separates("key_separator", ":");
+    if !options.is_object() || !separates {
         // Options in a list would be read by their positions, also those that may not be set. Null is
         // refused.
         *options = Value::Null;
@@ -239,6 +245,13 @@ pub(crate) fn with_layout(schema: &Value) -> Value {
     let mut schema = Value::Object(map);
     remove_ignored(&mut schema);
     schema
+}
+
+/// Returns true for `sign` with a little white space of JSON around it.
+fn is_separator(text: &Value, sign: &str) -> bool {
+    let is_plain = |text: &str| text.trim_matches([' ', '\t', '\r', '\n']) == sign;
+    let text = text.as_str();
+    text.is_some_and(|text| is_plain(text) && text.len() <= sign.len() + MAX_SEPARATOR_SPACE)
 }
 
 /// Finds the innermost part of a schema that cannot be held.

@@ -16,7 +16,7 @@ impl fmt::Display for Limit {
             Self::AnswerLength { tokens } => write!(f, "shorter responses ({tokens} tokens)"),
             Self::Context { tokens } => write!(f, "shorter context ({tokens} tokens)"),
             Self::PrefillStep { tokens } => {
-                write!(f, "smaller prefill steps ({tokens} tokens)")
+                write!(f, "prefill steps of at most {tokens} tokens")
             }
             Self::Speculation => write!(f, "speculative decoding is off"),
             Self::Repaint { milliseconds } => {

@@ -356,6 +356,24 @@ async fn attached_text_that_its_route_does_not_allow_is_not_sent_and_not_cut() {
         "nothing was sent"
     );
 
+    // A text that the message contains counts each time.
+    let contained = TurnOptions {
+        contained_tokens: 60_000,
+        ..translates.clone()
+    };
+    let asked_inline = setup.turns.ask(None, "/translate Guten Tag", "", contained);
+    let asked_inline = asked_inline.await.unwrap().answer;
+    let again = setup.turns.regenerate(asked_inline, translates.clone());
+    for answer in [asked_inline, again.await.unwrap().answer] {
+        let ending = finish(&setup, answer).await.ending;
+        let failure = Failure::AttachedTooLong {
+            route,
+            attached_tokens,
+            max_tokens,
+        };
+        assert_eq!(ending, Some(EndingView::Failed { failure }));
+    }
+
     // As plain chat, all of it is sent.
     let plain = TurnOptions {
         routing: Routing::Chosen(Route::Chat),

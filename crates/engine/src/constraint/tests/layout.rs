@@ -85,6 +85,11 @@ fn wrong_options_are_refused_by_name() {
         json!([",", ":", true, null, false, true]),
         json!({ "whitespace_flexible": 1 }),
         json!({ "a": 1 }),
+        json!({ "item_separator": ", *" }),
+        json!({ "item_separator": ";" }),
+        json!({ "key_separator": "[:]" }),
+        json!({ "key_separator": format!(":{}", " ".repeat(33)) }),
+        json!({ "key_separator": 1 }),
     ] {
         let error = Constraint::on_answer(object(&options)).check();
         let Err(EngineError::InvalidConstraint { keyword, .. }) = error else {

@@ -39,31 +39,31 @@ fn each_level_of_each_signal_shows_its_limits_and_reasons() {
         # warning
         shorter responses (1024 tokens): memory is short
         shorter context (4096 tokens): memory is short
-        smaller prefill steps (512 tokens): memory is short
+        prefill steps of at most 512 tokens: memory is short
         models unload after 60 s unused: memory is short
         # critical
         new requests wait: memory is critically short
         shorter responses (1024 tokens): memory is critically short
         shorter context (4096 tokens): memory is critically short
-        smaller prefill steps (512 tokens): memory is critically short
+        prefill steps of at most 512 tokens: memory is critically short
         speculative decoding is off: memory is critically short
         models unload at once: memory is critically short
         # thrashing
         shorter responses (1024 tokens): heavy swapping
         shorter context (4096 tokens): heavy swapping
-        smaller prefill steps (512 tokens): heavy swapping
+        prefill steps of at most 512 tokens: heavy swapping
         models unload after 60 s unused: heavy swapping
         # fair
         # serious
         shorter responses (1024 tokens): this computer is hot
-        smaller prefill steps (256 tokens): this computer is hot
+        prefill steps of at most 256 tokens: this computer is hot
         speculative decoding is off: this computer is hot
         text is drawn less often (every 100 ms): this computer is hot
         a smaller model is suggested: this computer is hot
         # overheated
         new requests wait: this computer is too hot
         shorter responses (1024 tokens): this computer is too hot
-        smaller prefill steps (256 tokens): this computer is too hot
+        prefill steps of at most 256 tokens: this computer is too hot
         speculative decoding is off: this computer is too hot
         text is drawn less often (every 100 ms): this computer is too hot
         a smaller model is suggested: this computer is too hot
@@ -89,7 +89,7 @@ fn with_several_signals_each_limit_shows_the_strictest() {
         # warning serious low-power battery
         shorter responses (1024 tokens): memory is short
         shorter context (4096 tokens): memory is short
-        smaller prefill steps (256 tokens): this computer is hot
+        prefill steps of at most 256 tokens: this computer is hot
         speculative decoding is off: this computer is hot
         text is drawn less often (every 100 ms): this computer is hot
         models unload after 60 s unused: memory is short
@@ -99,7 +99,7 @@ fn with_several_signals_each_limit_shows_the_strictest() {
         new requests wait: memory is critically short
         shorter responses (1024 tokens): memory is critically short
         shorter context (4096 tokens): memory is critically short
-        smaller prefill steps (256 tokens): this computer is too hot
+        prefill steps of at most 256 tokens: this computer is too hot
         speculative decoding is off: memory is critically short
         text is drawn less often (every 100 ms): this computer is too hot
         models unload at once: memory is critically short
