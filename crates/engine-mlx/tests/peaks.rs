@@ -2,22 +2,25 @@
 
 use std::path::Path;
 
-use transom_engine::test_support::greedy_params;
-use transom_engine::{GenerationParams, JobControl, Limits, LoadedModel, MemoryUse, Prompt, Stats};
-use transom_engine_mlx::MlxEngine;
+use mlx_rs::memory;
+use transom_engine::saved::BLOCK_TOKENS;
+use transom_engine::test_support::{SavedCopy, greedy_params};
+use transom_engine::{GenerationParams, JobControl, Limits, LoadedModel, Prompt, Stats, Trim};
+use transom_engine_mlx::{MlxEngine, MlxModel};
 
 #[path = "fixtures/support.rs"]
-#[allow(dead_code, reason = "only loading is used")]
+#[allow(dead_code, reason = "only loading and the lock are used")]
 mod support;
 
 const CHUNK: usize = 64;
 
 /// The starter in f32: ten query heads, two key-value heads of 64, twelve layers.
+const N_LAYERS: u64 = 12;
 const LAYER_KV_BYTES: u64 = 2 * 2 * 64 * 4;
 const LAYER_SCORES_BYTES: u64 = 10 * CHUNK as u64 * 4;
 
 /// Generates some tokens after a prompt of `n_prompt` tokens, in steps of [`CHUNK`].
-fn respond(n_prompt: usize) -> (Stats, MemoryUse) {
+fn respond(n_prompt: usize) -> (Stats, MlxModel) {
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     let limits = Limits {
         prefill_chunk: CHUNK,
@@ -36,16 +39,17 @@ fn respond(n_prompt: usize) -> (Stats, MemoryUse) {
     let (_, stats) = model
         .generate(&prompt, &params, &JobControl::new(), &mut |_| ())
         .expect("the model generates");
-    (stats, model.memory())
+    (stats, model)
 }
 
-/// The only test of this program, because MLX counts for the whole process.
 #[test]
 fn a_peak_has_the_weights_the_kv_cache_and_few_layers() {
+    let _mlx = support::lock_mlx();
     let mut beyond_kv = Vec::new();
     for n_chunks in [4, 20] {
         let n_prompt = n_chunks * CHUNK;
-        let (stats, memory) = respond(n_prompt);
+        let (stats, model) = respond(n_prompt);
+        let memory = model.memory();
         let held = memory.weight_bytes + memory.kv_cache_bytes;
         // A step copies the keys and values of layers that the step before still reads.
         let copies = 4 * LAYER_KV_BYTES * n_prompt.next_multiple_of(256) as u64;
@@ -66,4 +70,23 @@ fn a_peak_has_the_weights_the_kv_cache_and_few_layers() {
         unreachable!("two lengths")
     };
     assert!(long <= short + scores, "{long} bytes instead of {short}");
+}
+
+#[test]
+fn while_a_conversation_is_restored_only_one_block_is_in_memory_twice() {
+    let _mlx = support::lock_mlx();
+    let (_, mut model) = respond(20 * CHUNK);
+    let copy = SavedCopy::of(&mut model, 0).expect("saved");
+    assert!(copy.blocks.len() > 4, "{} blocks", copy.blocks.len());
+    model.trim(Trim::Everything);
+    let before = memory::active_memory().expect("MLX");
+    memory::reset_peak_memory().expect("MLX");
+    copy.restore(&mut model).expect("restored");
+    let [active, peak] = [memory::active_memory(), memory::peak_memory()];
+    let [active, peak] = [active, peak].map(|bytes| bytes.expect("MLX"));
+    let kv_bytes = |n_tokens: usize| n_tokens * (N_LAYERS * LAYER_KV_BYTES) as usize;
+    let restored = active - before;
+    assert!(restored >= kv_bytes(copy.tokens.len()), "{restored} bytes");
+    let limit = active + kv_bytes(BLOCK_TOKENS);
+    assert!(peak <= limit, "{peak} bytes instead of {limit}");
 }
