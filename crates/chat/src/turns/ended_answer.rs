@@ -23,7 +23,7 @@ impl Turns {
         }
         let lock = self.lock_ended(&message)?;
         self.stop_summaries(Some(message.conversation));
-        let options = self.with_route_of(&message, options);
+        let options = self.as_asked(&message, options);
         let reopened = self.stored(move |store| {
             // The statistics, which opening it removes, contain the messages that stay dropped.
             let path = store.history(answer)?;
