@@ -58,10 +58,8 @@ impl LayerQueue {
             true => n_layers,
             false => layers_queued_together(x.nbytes() as u64, growing) as usize,
         };
-        let in_halves = !step.on_cpu
-            && n_together >= n_layers
-            && n_layers > 1
-            && kept >= QUEUED_BYTES / 2;
+        let in_halves =
+            !step.on_cpu && n_together >= n_layers && n_layers > 1 && kept >= QUEUED_BYTES / 2;
         Ok(Self {
             n_layers,
             n_together: if in_halves { n_layers / 2 } else { n_together },

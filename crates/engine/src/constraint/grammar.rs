@@ -218,7 +218,11 @@ fn check_depth(schema: &Value) -> Result<(), EngineError> {
 pub(crate) fn with_layout(schema: &Value) -> Value {
     let mut map = schema.as_object().cloned().unwrap_or_default();
     let options = map.entry("x-guidance").or_insert_with(|| json!({}));
-    let separates = |name, sign| options.get(name).is_none_or(|text| is_separator(text, sign));
+    let separates = |name, sign| {
+        options
+            .get(name)
+            .is_none_or(|text| is_separator(text, sign))
+    };
     let separates = separates("item_separator", ",") && separates("key_separator", ":");
     if !options.is_object() || !separates {
         // Options in a list would be read by their positions, also those that may not be set. Null is

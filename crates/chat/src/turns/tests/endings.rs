@@ -361,10 +361,9 @@ async fn attached_text_that_its_route_does_not_allow_is_not_sent_and_not_cut() {
         contained_tokens: 60_000,
         ..translates.clone()
     };
-    let asked_inline = setup.turns.ask(None, "/translate Guten Tag", "", contained);
-    let asked_inline = asked_inline.await.unwrap().answer;
-    let again = setup.turns.regenerate(asked_inline, translates.clone());
-    for answer in [asked_inline, again.await.unwrap().answer] {
+    let inline = setup.turns.ask(None, "/translate Guten Tag", "", contained);
+    let mut answer = inline.await.unwrap().answer;
+    for _ in 0..2 {
         let ending = finish(&setup, answer).await.ending;
         let failure = Failure::AttachedTooLong {
             route,
@@ -372,6 +371,8 @@ async fn attached_text_that_its_route_does_not_allow_is_not_sent_and_not_cut() {
             max_tokens,
         };
         assert_eq!(ending, Some(EndingView::Failed { failure }));
+        let again = setup.turns.regenerate(answer, translates.clone());
+        answer = again.await.unwrap().answer;
     }
 
     // As plain chat, all of it is sent.
