@@ -257,6 +257,7 @@ impl LoadedModel for LlamaModel {
             let is_kept = matches!(end, Ok((reason, _)) if reason != FinishReason::Shed);
             if self.responses.is_empty() {
                 self.session.replace(*session);
+                self.session.pause_threads();
             } else if is_kept {
                 self.session.park_ended(*session);
             } else {

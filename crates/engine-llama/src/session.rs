@@ -219,6 +219,11 @@ impl Session {
         Ok(self.tokens().len())
     }
 
+    /// Lets the threads of the CPU sleep until the next step of any session.
+    pub(crate) fn pause_threads(&self) {
+        self.threads.pause();
+    }
+
     /// Allocates the space that the response needs. Without this, that happens when its first token is
     /// appended, unless the session has a seat by then.
     ///
