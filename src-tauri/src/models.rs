@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use transom_chat::Failure;
 use transom_chat::request::settings_in;
 use transom_chat::routing::{Routes, Routing};
 use transom_chat::turns::TurnOptions;
@@ -176,12 +177,11 @@ pub(crate) fn prepare_request(
     model: Option<String>,
     over_budget: bool,
 ) -> CommandResult<(TurnOptions, InstalledModel)> {
-    let none = "there is no model; download one in Settings";
     let is_installed = |id: &String| library.resolve(id).is_ok();
     let id = model
         .or_else(|| conversation.model.clone().filter(is_installed))
         .or_else(|| chosen_id(library, settings));
-    let id = id.ok_or_else(|| CommandError::other(none))?;
+    let id = id.ok_or(Failure::NoModel)?;
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
     let chosen = settings_in(&conversation, &chosen);

@@ -55,6 +55,8 @@ pub enum Failure {
         /// Tokens in the context.
         context_length: u32,
     },
+    /// No model is installed. Download one.
+    NoModel,
     /// The model's files are missing or damaged, or no engine runs them. Choose another model.
     ModelUnusable {
         /// What is wrong with it; missing in failures that earlier versions stored.

@@ -98,6 +98,18 @@ describe("the chat", () => {
     await screen.findByText("Which?", { selector: ".bubble" });
   });
 
+  it("keeps a message for which there is no model, and leads to the models", async () => {
+    await open();
+    ipc.refuse("ask", { code: "turn", failure: { code: "no_model" } });
+    await fireEvent.input(field(), { target: { value: "What?" } });
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await screen.findByText("There’s no model yet.");
+    await waitFor(() => expect(field().value).toBe("What?"));
+    expect(screen.queryByText("Try Again")).toBeNull();
+    await fireEvent.click(screen.getByText("Settings…"));
+    expect(called("showWindow").at(-1)?.values).toEqual(["settings", null, "models"]);
+  });
+
   it("sends an edited message with the route of its new text", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.keyDown(field(), { key: "ArrowUp" });

@@ -645,7 +645,7 @@ max_tokens: number, } | { "code": "conversation_too_long",
 /** Tokens in the prompt. */
 prompt_tokens: number,
 /** Tokens in the context. */
-context_length: number, } | { "code": "model_unusable",
+context_length: number, } | { "code": "no_model" } | { "code": "model_unusable",
 /** What is wrong with it; missing in failures that earlier versions stored. */
 problem: ModelProblem | null,
 /** The engine's error message in English. */
