@@ -90,12 +90,14 @@ describe("the chat", () => {
     expect(edit.value).toBe("What?");
     await fireEvent.keyDown(edit, { key: "Escape" });
     expect(screen.queryByLabelText("Edit your message")).toBeNull();
+    await waitFor(() => expect(document.activeElement).toBe(field()));
     await fireEvent.keyDown(field(), { key: "ArrowUp" });
     const again = await screen.findByLabelText("Edit your message");
     await fireEvent.input(again, { target: { value: "Which?" } });
     await fireEvent.keyDown(again, { key: "Enter" });
     await waitFor(() => expect(called("editMessage")[0]?.values[1]).toBe("Which?"));
     await screen.findByText("Which?", { selector: ".bubble" });
+    await waitFor(() => expect(document.activeElement).toBe(field()));
   });
 
   it("keeps a message for which there is no model, and leads to the models", async () => {
