@@ -19,9 +19,7 @@ use transom_store::{ConversationSettings, KvCache, ModelSettings, Settings};
 
 use crate::catalog;
 use crate::model_errors::file_error;
-use crate::wire::{
-    CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView,
-};
+use crate::wire::{CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView};
 
 /// Maximum number of recent models.
 pub(crate) const MAX_RECENT: usize = 8;
