@@ -43,6 +43,14 @@ impl Routing {
     pub fn unless_off(is_off: bool) -> Self {
         if is_off { Self::Off } else { Self::Automatic }
     }
+
+    /// Returns the route that the user chose.
+    pub(crate) fn chosen(self) -> Option<Route> {
+        match self {
+            Self::Chosen(route) => Some(route),
+            Self::Automatic | Self::Off => None,
+        }
+    }
 }
 
 /// The kind of the text that is attached to a message.

@@ -216,7 +216,7 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
-        if let Routing::Chosen(route) = options.routing {
+        if let Some(route) = options.routing.chosen() {
             let mut asked = self.shared.asked.lock();
             asked.entry(question).or_default().route = Some(route);
         }
@@ -333,10 +333,7 @@ impl Turns {
         });
         let question = added.await?;
         let asked = Asked {
-            route: match options.routing {
-                Routing::Chosen(route) => Some(route),
-                Routing::Automatic | Routing::Off => None,
-            },
+            route: options.routing.chosen(),
             contained_tokens: options.contained_tokens,
         };
         self.shared.asked.lock().insert(question, asked);
