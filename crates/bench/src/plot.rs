@@ -105,6 +105,13 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
+/// Returns the value of the first attribute of this name.
+#[cfg(test)]
+fn attribute<'a>(image: &'a str, name: &str) -> &'a str {
+    let (_, rest) = image.split_once(&format!("{name}=\"")).unwrap();
+    rest.split_once('"').unwrap().0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

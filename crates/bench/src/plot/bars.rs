@@ -89,17 +89,15 @@ fn alternative(forms: &[QualityReport]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attribute;
     use super::*;
     use crate::result::tests::quality;
 
     /// Returns the widths of the bars.
     fn widths(image: &str) -> Vec<f64> {
         let bars = image.split("<rect fill=").skip(1);
-        bars.map(|bar| {
-            let (_, rest) = bar.split_once("width=\"").unwrap();
-            rest.split_once('"').unwrap().0.parse().unwrap()
-        })
-        .collect()
+        bars.map(|bar| attribute(bar, "width").parse().unwrap())
+            .collect()
     }
 
     #[test]

@@ -230,6 +230,7 @@ fn clock(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attribute;
     use super::*;
     use crate::result::tests::form;
     use crate::sustained::Prediction;
@@ -247,9 +248,7 @@ mod tests {
     #[test]
     fn points_are_within_the_axes() {
         let image = speeds("t", &[form("MLX", &[10.0, 57.0])]);
-        let (_, rest) = image.split_once("points=\"").unwrap();
-        let (points, _) = rest.split_once('"').unwrap();
-        let points: Vec<(f64, f64)> = points
+        let points: Vec<(f64, f64)> = attribute(&image, "points")
             .split(' ')
             .map(|point| point.split_once(',').unwrap())
             .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
