@@ -22,6 +22,19 @@ pub(crate) struct Sampler {
     seen: Option<Array>,
     /// `[1, vocab_size]`: how often each token was generated.
     generated: Option<Array>,
+    /// The newest mask on the device. Most tokens of a string have the same mask, and making it there
+    /// takes longer than using it.
+    mask: Option<DeviceMask>,
+}
+
+/// A set of allowed tokens on the device.
+#[derive(Debug)]
+struct DeviceMask {
+    words: Vec<u32>,
+    /// `[1, vocab_size]`, true where a token is allowed.
+    is_allowed: Array,
+    /// Minus infinity in the type of the logits.
+    excluded: Array,
 }
 
 impl Sampler {
@@ -49,6 +62,7 @@ impl Sampler {
             bias,
             seen: (params.repetition_penalty != 1.0).then(|| counts(prompt)),
             generated: penalizes_generated.then(|| counts(&[])),
+            mask: None,
             params: params.clone(),
         }
     }
@@ -66,7 +80,7 @@ impl Sampler {
         logits: &Array,
         allowed: Option<&TokenMask>,
     ) -> MlxResult<Array> {
-        let masked = allowed.map(|allowed| exclude_others(logits, allowed));
+        let masked = allowed.map(|allowed| self.exclude_others(logits, allowed));
         let masked = masked.transpose()?;
         let logits = masked.as_ref().unwrap_or(logits);
         let logits = self.penalize(logits)?;
@@ -78,6 +92,17 @@ impl Sampler {
         self.record(&token)?;
         self.n_sampled += 1;
         Ok(token)
+    }
+
+    /// Makes all tokens but those in `allowed` impossible.
+    fn exclude_others(&mut self, logits: &Array, allowed: &TokenMask) -> MlxResult<Array> {
+        let words = allowed.words();
+        let mask = match self.mask.take() {
+            Some(mask) if mask.words == words => mask,
+            _ => DeviceMask::new(words, logits)?,
+        };
+        let mask = self.mask.insert(mask);
+        ops::select(&mask.is_allowed, logits, &mask.excluded)
     }
 
     fn penalize(&self, logits: &Array) -> MlxResult<Array> {
@@ -182,21 +207,24 @@ impl Sampler {
     }
 }
 
-/// Makes all tokens but those in `allowed` impossible. The bits travel to the device as words and
-/// become one value per token there.
-fn exclude_others(logits: &Array, allowed: &TokenMask) -> MlxResult<Array> {
-    let vocab_size = logits.dim(-1);
-    let mut words = allowed.words().to_vec();
-    words.resize((vocab_size as usize).div_ceil(32), 0);
-    let powers: Vec<u32> = (0..32).map(|bit| 1 << bit).collect();
-    let n_words = words.len() as i32;
-    let words = Array::from_slice(&words, &[n_words, 1]);
-    let powers = Array::from_slice(&powers, &[1, 32]);
-    let bits = bitwise_and(&words, &powers)?.reshape(&[1, n_words * 32])?;
-    let bits = slice_axis(&bits, 1, 0, vocab_size)?;
-    let is_allowed = bits.as_dtype(Dtype::Bool)?;
-    let impossible = Array::from_f32(f32::NEG_INFINITY).as_dtype(logits.dtype())?;
-    ops::select(is_allowed, logits, impossible)
+impl DeviceMask {
+    /// Returns the set for logits like these. Its bits travel to the device as words and become one value per token there.
+    fn new(words: &[u32], logits: &Array) -> MlxResult<Self> {
+        let vocab_size = logits.dim(-1);
+        let mut all_words = words.to_vec();
+        all_words.resize((vocab_size as usize).div_ceil(32), 0);
+        let powers: Vec<u32> = (0..32).map(|bit| 1 << bit).collect();
+        let n_words = all_words.len() as i32;
+        let all_words = Array::from_slice(&all_words, &[n_words, 1]);
+        let powers = Array::from_slice(&powers, &[1, 32]);
+        let bits = bitwise_and(&all_words, &powers)?.reshape(&[1, n_words * 32])?;
+        let bits = slice_axis(&bits, 1, 0, vocab_size)?;
+        Ok(Self {
+            words: words.to_vec(),
+            is_allowed: bits.as_dtype(Dtype::Bool)?,
+            excluded: Array::from_f32(f32::NEG_INFINITY).as_dtype(logits.dtype())?,
+        })
+    }
 }
 
 fn row(values: &[f32]) -> Array {

@@ -181,7 +181,8 @@ fn half_precision_logits_are_sampled_in_full_precision() {
 
 #[test]
 fn a_token_that_is_not_allowed_is_never_sampled() {
-    let allowed = TokenMask::of(&[1, 6, 9], LOGITS.len());
+    let sets: [&[u32]; 2] = [&[1, 6, 9], &[0, 4]];
+    let masks = sets.map(|set| TokenMask::of(set, LOGITS.len()));
     let bias = vec![(3, 100.0)];
     for (temperature, top_p) in [(0.0, 1.0), (1.5, 1.0), (1.0, 0.9)] {
         let params = SamplingParams {
@@ -191,12 +192,15 @@ fn a_token_that_is_not_allowed_is_never_sampled() {
             ..plain()
         };
         let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
-        for _ in 0..50 {
-            let token = sampler.sample_from(&logits(), Some(&allowed));
+        // Each mask follows itself and the other one.
+        for index in 0..50 {
+            let which = index / 2 % 2;
+            let allowed = &masks[which];
+            let token = sampler.sample_from(&logits(), Some(allowed));
             let token = token.expect("MLX samples").item_exact::<u32>();
             assert!(allowed.allows(token), "{token}");
             if temperature == 0.0 {
-                assert_eq!(token, 9);
+                assert_eq!(token, [9, 0][which]);
             }
         }
     }
