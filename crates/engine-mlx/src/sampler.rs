@@ -208,7 +208,8 @@ impl Sampler {
 }
 
 impl DeviceMask {
-    /// Returns the set for logits like these. Its bits travel to the device as words and become one value per token there.
+    /// Returns the set for logits like these. Its bits travel to the device as words and become one
+    /// value per token there.
     fn new(words: &[u32], logits: &Array) -> MlxResult<Self> {
         let vocab_size = logits.dim(-1);
         let mut all_words = words.to_vec();
