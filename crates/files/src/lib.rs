@@ -10,7 +10,7 @@ mod sizes;
 mod text;
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -93,6 +93,36 @@ pub fn make_new_files_private() {
     unsafe { libc::umask(0o077) };
 }
 
+/// Replaces the file at `path` at once: other programs find the old or the new contents. The new file
+/// is readable by this user only. A power cut may lose it.
+///
+/// # Errors
+/// The system's error if the file can't be written. The old file is then unchanged.
+pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace_with(path, contents, |_| Ok(()))
+}
+
+/// As [`replace`], and after a power cut the file has the old or the new contents.
+///
+/// # Errors
+/// Those of [`replace`].
+pub fn replace_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace_with(path, contents, File::sync_all)
+}
+
+fn replace_with(
+    path: &Path,
+    contents: &[u8],
+    sync: impl Fn(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(contents)?;
+    sync(file.as_file())?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
 fn read_from(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let too_large = |bytes: &str| {
         let reason = format!("has {bytes} bytes; the limit is {limit}");
@@ -122,12 +152,29 @@ fn check_regular(metadata: &Metadata) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::os::unix::net::UnixListener;
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_replaced_by_a_private_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        replace(&path, b"newer").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        replace_synced(&path, b"newest").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"newest");
+        assert!(replace(&path.join("below a file"), b"").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn only_regular_files_are_opened() {

@@ -64,11 +64,7 @@ pub fn save(data_folder: &Path, benchmark: &Benchmark) -> io::Result<()> {
             break text;
         }
     };
-    let mut file = tempfile::NamedTempFile::new_in(data_folder)?;
-    io::Write::write_all(&mut file, &text)?;
-    let path = data_folder.join(FILE_NAME);
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    transom_files::replace(&data_folder.join(FILE_NAME), &text)
 }
 
 /// Returns the result as a person may pass it on: without the path of a model that has no other id.

@@ -7,7 +7,7 @@
 //! Rule: a key is shown once, when it is created. Digests are compared in constant time, and the
 //! file is read for each request, so a revoked key is refused at once.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -247,14 +247,11 @@ impl KeyFile {
         let written = || {
             // Before its first use there is no data folder.
             transom_files::create_private_folder(folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            serde_json::to_writer_pretty(&mut file, keys)?;
-            file.write_all(b"\n")?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|error| error.error)
+            let mut text = serde_json::to_vec_pretty(keys)?;
+            text.push(b'\n');
+            transom_files::replace_synced(&self.path, &text)
         };
-        let written = written().map(drop);
-        written.map_err(|source| KeyError::Io {
+        written().map_err(|source| KeyError::Io {
             path: self.path.clone(),
             source,
         })

@@ -4,7 +4,7 @@
 //! overwritten: it is renamed.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,14 +89,11 @@ impl Settings {
     pub fn write(&self, data_folder: &Path) -> Result<(), SettingsError> {
         let path = data_folder.join(FILE_NAME);
         let written = || {
-            let mut file = tempfile::NamedTempFile::new_in(data_folder)?;
-            serde_json::to_writer_pretty(&mut file, self)?;
-            file.write_all(b"\n")?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)
+            let mut text = serde_json::to_vec_pretty(self)?;
+            text.push(b'\n');
+            transom_files::replace_synced(&path, &text)
         };
-        let written = written().map(drop);
-        written.map_err(|source| SettingsError::Io { path, source })
+        written().map_err(|source| SettingsError::Io { path, source })
     }
 
     /// Returns the supervisor's tuning for these settings.

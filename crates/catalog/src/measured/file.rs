@@ -61,9 +61,5 @@ pub(super) fn write(path: &Path, measured: Measured) -> io::Result<()> {
         models,
         memory: measured.memory,
     };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    serde_json::to_writer_pretty(&mut file, &contents)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    transom_files::replace(path, &serde_json::to_vec_pretty(&contents)?)
 }

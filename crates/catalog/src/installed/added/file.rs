@@ -4,7 +4,7 @@
 //! are both kept.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -105,13 +105,9 @@ fn change(data_folder: &Path, with: impl FnOnce(&mut Vec<PathBuf>)) -> Result<bo
         paths,
     };
     let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(data_folder)?;
-        serde_json::to_writer_pretty(&mut file, &contents)?;
-        file.write_all(b"\n")?;
-        // Sync before the rename, so that a power failure leaves one of the two files.
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        Ok(())
+        let mut text = serde_json::to_vec_pretty(&contents)?;
+        text.push(b'\n');
+        transom_files::replace_synced(&path, &text)
     };
     write().map_err(failed)?;
     Ok(true)
