@@ -22,10 +22,13 @@ pub(crate) struct Sampler {
     seen: Option<Array>,
     /// `[1, vocab_size]`: how often each token was generated.
     generated: Option<Array>,
-    /// The newest mask on the device. Most tokens of a string have the same mask, and making it there
-    /// takes longer than using it.
-    mask: Option<DeviceMask>,
+    /// Masks on the device, the newest first. Most tokens of a string have the same one, and making it
+    /// there takes longer than using it.
+    masks: Vec<DeviceMask>,
 }
+
+/// How many masks stay on the device: those of a string, a number, and what is between them.
+const MAX_MASKS: usize = 8;
 
 /// A set of allowed tokens on the device.
 #[derive(Debug)]
@@ -62,7 +65,7 @@ impl Sampler {
             bias,
             seen: (params.repetition_penalty != 1.0).then(|| counts(prompt)),
             generated: penalizes_generated.then(|| counts(&[])),
-            mask: None,
+            masks: Vec::new(),
             params: params.clone(),
         }
     }
@@ -97,12 +100,15 @@ impl Sampler {
     /// Makes all tokens but those in `allowed` impossible.
     fn exclude_others(&mut self, logits: &Array, allowed: &TokenMask) -> MlxResult<Array> {
         let words = allowed.words();
-        let mask = match self.mask.take() {
-            Some(mask) if mask.words == words => mask,
-            _ => DeviceMask::new(words, logits)?,
+        let known = self.masks.iter().position(|mask| mask.words == words);
+        let mask = match known {
+            Some(index) => self.masks.remove(index),
+            None => DeviceMask::new(words, logits)?,
         };
-        let mask = self.mask.insert(mask);
-        ops::select(&mask.is_allowed, logits, &mask.excluded)
+        let masked = ops::select(&mask.is_allowed, logits, &mask.excluded)?;
+        self.masks.truncate(MAX_MASKS - 1);
+        self.masks.insert(0, mask);
+        Ok(masked)
     }
 
     fn penalize(&self, logits: &Array) -> MlxResult<Array> {

@@ -181,9 +181,13 @@ fn half_precision_logits_are_sampled_in_full_precision() {
 
 #[test]
 fn a_token_that_is_not_allowed_is_never_sampled() {
-    let sets: [&[u32]; 2] = [&[1, 6, 9], &[0, 4]];
-    let masks = sets.map(|set| TokenMask::of(set, LOGITS.len()));
+    let n_tokens = LOGITS.len() as u32;
+    // More masks than are kept.
+    let masks = (0..n_tokens).map(|id| TokenMask::of(&[id, (id + 4) % n_tokens], LOGITS.len()));
+    let masks: Vec<_> = masks.collect();
+    assert!(masks.len() > MAX_MASKS);
     let bias = vec![(3, 100.0)];
+    let logit = |id: u32| LOGITS[id as usize] + if id == 3 { 100.0 } else { 0.0 };
     for (temperature, top_p) in [(0.0, 1.0), (1.5, 1.0), (1.0, 0.9)] {
         let params = SamplingParams {
             temperature,
@@ -192,15 +196,16 @@ fn a_token_that_is_not_allowed_is_never_sampled() {
             ..plain()
         };
         let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
-        // Each mask follows itself and the other one.
-        for index in 0..50 {
-            let which = index / 2 % 2;
-            let allowed = &masks[which];
+        // Each mask comes again at once, then after one other, then after all others.
+        let order = (0..masks.len()).flat_map(|index| [index, index, 0]);
+        for allowed in order.map(|index| &masks[index]) {
             let token = sampler.sample_from(&logits(), Some(allowed));
             let token = token.expect("MLX samples").item_exact::<u32>();
             assert!(allowed.allows(token), "{token}");
             if temperature == 0.0 {
-                assert_eq!(token, [9, 0][which]);
+                let tokens = (0..n_tokens).filter(|&id| allowed.allows(id));
+                let best = tokens.max_by(|&a, &b| logit(a).total_cmp(&logit(b)));
+                assert_eq!(Some(token), best);
             }
         }
     }
