@@ -272,6 +272,9 @@ impl Guide {
         if let Some(start) = bytes.iter().position(special) {
             bytes.truncate(start);
         }
+        if bytes.is_empty() {
+            return Vec::new();
+        }
         let trie = self.vocabulary.trie();
         let spells = |tokens: &Vec<u32>| {
             let is_known = |token: &&u32| (**token as usize) < trie.vocab_size();
