@@ -180,7 +180,10 @@ pub(crate) fn prepare_request(
         .or_else(|| conversation.model.clone().filter(is_installed))
         .or_else(|| chosen_id(library, settings));
     let id = id.ok_or(Failure::NoModel)?;
-    let model = library.resolve(&id)?;
+    let model = match library.resolve(&id) {
+        Err(_) if library.default_model().is_none() => return Err(Failure::NoModel.into()),
+        resolved => resolved?,
+    };
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
     let chosen = settings_in(&conversation, &chosen);
     let chosen = with_reasoning(chosen, &model);

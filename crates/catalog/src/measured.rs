@@ -183,14 +183,15 @@ impl Measured {
 /// The system's error if the file can't be written. Log it; the response is not affected.
 pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
     let mut measured = Measured::read(path);
+    let newest = measured.records.values().map(|record| record.last_use);
+    let newest = newest.max().unwrap_or(0);
     let before = measured.of(key).copied();
     let mut record = before.unwrap_or_default();
     record.update(sample);
-    if before == Some(record) {
+    if before == Some(record) && record.last_use == newest {
         return Ok(());
     }
-    let uses = measured.records.values().map(|record| record.last_use);
-    record.last_use = uses.max().unwrap_or(0).saturating_add(1);
+    record.last_use = newest.saturating_add(1);
     measured.records.insert(key.0.clone(), record);
     file::write(path, measured)
 }

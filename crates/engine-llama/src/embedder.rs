@@ -254,9 +254,11 @@ impl LoadedModel for LlamaEmbedder {
             EngineError::invalid_parameter("input", "2 GB or more", "less than 2 GB")
         })?;
         let Self { info, encoder, .. } = self;
-        let (reason, stats) = embedding::run(info, &tokens, control, sink, |tokens| {
+        let run = embedding::run(info, &tokens, control, sink, |tokens| {
             encoder.encode(tokens, control)
-        })?;
+        });
+        encoder.threads.pause();
+        let (reason, stats) = run?;
         let stats = Stats {
             peak_memory_bytes: self.memory().peak_bytes,
             ..stats

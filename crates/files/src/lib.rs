@@ -94,7 +94,7 @@ pub fn make_new_files_private() {
 }
 
 /// Replaces the file at `path` at once: other programs find the old or the new contents. The new file
-/// is readable by this user only. A power cut may lose it.
+/// is readable by this user only. After a power cut, the file may be empty.
 ///
 /// # Errors
 /// The system's error if the file can't be written. The old file is then unchanged.

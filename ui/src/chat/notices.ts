@@ -1,11 +1,11 @@
 /** Notices of the app as sentences, with their actions. */
 import { date } from "../i18n/format";
 import { t, textIfAny, type Params } from "../i18n";
-import { ipc } from "../ipc";
+import { ipc, type Failure } from "../ipc";
 import { errorNoticeText } from "../models/labels";
 import { attempt, type Notice } from "../state/app.svelte";
 import { page } from "../state/page.svelte";
-import { storageText } from "./labels";
+import { failure, storageText } from "./labels";
 
 /** Notices that the settings window shows. */
 const elsewhere = ["login_item"];
@@ -25,6 +25,10 @@ export function noticeView(notice: Notice): NoticeView | null {
   if (code === "not_found") return { text: t("chat.failure.not_found"), detail: "", action: null };
   if (code === "hub") return { text: errorNoticeText(notice), detail: "", action: null };
   if (code === "model") return { text: errorNoticeText(notice), detail: notice.detail, action: null };
+  if (code === "turn") {
+    const { title, detail } = failure(values.failure as Failure);
+    return { text: title, detail, action: null };
+  }
   const isRestored = code === "store_recovered" && typeof values.backed_up_at === "number";
   const text = textIfAny(`chat.notice.${isRestored ? "store_restored" : code}`,
     { n: Number(values.conversations ?? 0), ...named(values) });

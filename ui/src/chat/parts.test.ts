@@ -133,6 +133,12 @@ describe("a notice", () => {
     expect(view?.text).toMatch(/restored 2 chats with 8 messages from the backup of November 21, 2026\./);
   });
 
+  it("of a refused load says why", () => {
+    const view = noticeView({ code: "turn", detail: "", values: { failure: { code: "no_model" } } });
+    expect(view?.text).toBe("There’s no model yet.");
+    expect(view?.detail).toMatch(/^Download one in Settings/);
+  });
+
   it("has a sentence for every code of the app", () => {
     for (const code of ["hotkey_taken", "store_recovered", "store_unavailable", "store_setting_ignored",
       "settings_unreadable", "engine_missing", "unsaved", "instance_other_version", "instance_silent",

@@ -1,5 +1,5 @@
 /** Error texts for refused changes and commands. */
-import { storageText } from "../chat/labels";
+import { failure, storageText } from "../chat/labels";
 import { t } from "../i18n";
 import type { CommandError } from "../ipc";
 import { errorNoticeText, hubErrorText, modelErrorText } from "../models/labels";
@@ -23,7 +23,7 @@ export function commandErrorText(refused: CommandError): string {
     case "model": return modelErrorText(refused.error);
     case "not_found": return refusedText(refused.code, "");
     case "storage": return storageText(refused.kind) ?? refusedText(refused.code, refused.reason);
-    case "turn": return refusedText(refused.code, refused.failure.code);
+    case "turn": return failure(refused.failure).title;
     default: return refusedText(refused.code, refused.reason);
   }
 }

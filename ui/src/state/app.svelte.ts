@@ -115,6 +115,7 @@ function reasonOf(rejection: CommandError): string {
 /** Errors with values can be translated: those of the hub, of models and of the app's own files. */
 function valuesOf(rejection: CommandError): Notice["values"] {
   if (rejection.code === "storage" && rejection.kind) return { kind: rejection.kind };
+  if (rejection.code === "turn") return { failure: rejection.failure };
   return "error" in rejection ? { error: rejection.error } : {};
 }
 

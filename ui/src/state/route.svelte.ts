@@ -85,9 +85,9 @@ export class MessageRoute {
           if (turn !== this.turn) return;
           this.show(route, limits, isTooLong ? problemOf(asked.attached_tokens, route, limits) : "");
         },
-        // Without limits, the message can be sent all the same.
+        // The message can be sent all the same, without limits, and without the task of an earlier text.
         () => {
-          if (turn === this.turn) this.problem = "";
+          if (turn === this.turn) this.show(said ?? "chat");
         },
       );
     };

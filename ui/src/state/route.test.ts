@@ -115,6 +115,7 @@ describe("the route of a message", () => {
     write("in german please", [{ name: "a.txt", text: "a" }]);
     await pause();
     expect(route.problem).toBe("");
+    expect(route.shown).toBe("chat");
   });
 
   it("is decided at once for a message that is sent before the pause", async () => {

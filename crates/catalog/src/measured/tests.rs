@@ -36,6 +36,30 @@ fn the_newest_response_counts_most_but_not_alone() {
 }
 
 #[test]
+fn a_response_that_changes_nothing_writes_no_file() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let short = Sample {
+        response_tokens: 2,
+        context_tokens: 5,
+        ..response(1000.0)
+    };
+    // A replaced file is another file.
+    let is_written_by = |model: &str| {
+        let before = std::fs::metadata(&path).map(|file| file.ino()).ok();
+        record(&path, &key(model), &short).unwrap();
+        before != std::fs::metadata(&path).map(|file| file.ino()).ok()
+    };
+    assert!(is_written_by("a"));
+    assert!(!is_written_by("a"));
+    assert!(is_written_by("b"));
+    assert!(is_written_by("a"), "it is the last used model now");
+    assert!(!is_written_by("a"));
+}
+
+#[test]
 fn a_very_short_response_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);

@@ -58,8 +58,10 @@ impl LayerQueue {
             true => n_layers,
             false => layers_queued_together(x.nbytes() as u64, growing) as usize,
         };
+        // Several sequences have larger arrays, but the copies of their keys and values are larger still.
+        let has_small_arrays = n_together >= n_layers || (step.n_tokens == 1 && growing == 0);
         let in_halves =
-            !step.on_cpu && n_together >= n_layers && n_layers > 1 && kept >= QUEUED_BYTES / 2;
+            !step.on_cpu && n_layers > 1 && has_small_arrays && kept >= QUEUED_BYTES / 2;
         Ok(Self {
             n_layers,
             n_together: if in_halves { n_layers / 2 } else { n_together },

@@ -196,9 +196,14 @@ fn a_token_that_is_not_allowed_is_never_sampled() {
             ..plain()
         };
         let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
-        // Each mask comes again at once, then after one other, then after all others.
-        let order = (0..masks.len()).flat_map(|index| [index, index, 0]);
-        for allowed in order.map(|index| &masks[index]) {
+        // Each mask comes again at once, after few others, and after all others.
+        let all = 0..masks.len();
+        let order = all.clone().flat_map(|index| [index, index, index / 2]);
+        for allowed in order
+            .chain(all.clone())
+            .chain(all)
+            .map(|index| &masks[index])
+        {
             let token = sampler.sample_from(&logits(), Some(allowed));
             let token = token.expect("MLX samples").item_exact::<u32>();
             assert!(allowed.allows(token), "{token}");
@@ -208,5 +213,6 @@ fn a_token_that_is_not_allowed_is_never_sampled() {
                 assert_eq!(Some(token), best);
             }
         }
+        assert_eq!(sampler.masks.len(), MAX_MASKS);
     }
 }

@@ -94,6 +94,7 @@ fn of_schema(schema: &Value) -> Result<TopLevelGrammar, EngineError> {
         Value::Bool(false) => return Err(invalid("", "", "no JSON is valid under `false`")),
         _ => return Err(invalid("", "", "a schema is a JSON object")),
     }
+    check_separators(schema)?;
     Ok(TopLevelGrammar::from_json_schema(with_layout(schema)))
 }
 
@@ -218,13 +219,7 @@ fn check_depth(schema: &Value) -> Result<(), EngineError> {
 pub(crate) fn with_layout(schema: &Value) -> Value {
     let mut map = schema.as_object().cloned().unwrap_or_default();
     let options = map.entry("x-guidance").or_insert_with(|| json!({}));
-    let separates = |name, sign| {
-        options
-            .get(name)
-            .is_none_or(|text| is_separator(text, sign))
-    };
-    let separates = separates("item_separator", ",") && separates("key_separator", ":");
-    if !options.is_object() || !separates {
+    if !options.is_object() || check_separators(schema).is_err() {
         // Options in a list would be read by their positions, also those that may not be set. Null is
         // refused.
         *options = Value::Null;
@@ -249,6 +244,22 @@ pub(crate) fn with_layout(schema: &Value) -> Value {
     let mut schema = Value::Object(map);
     remove_ignored(&mut schema);
     schema
+}
+
+/// llguidance would not name a separator that it cannot hold.
+fn check_separators(schema: &Value) -> Result<(), EngineError> {
+    for (name, sign) in [("item_separator", ","), ("key_separator", ":")] {
+        let text = schema
+            .get("x-guidance")
+            .and_then(|options| options.get(name));
+        if text.is_some_and(|text| !is_separator(text, sign)) {
+            let message = format!(
+                "`{name}` must be `{sign}` with at most {MAX_SEPARATOR_SPACE} characters of white space"
+            );
+            return Err(invalid("", "x-guidance", message));
+        }
+    }
+    Ok(())
 }
 
 /// Returns true for `sign` with a little white space of JSON around it.

@@ -92,10 +92,16 @@ fn wrong_options_are_refused_by_name() {
         json!({ "key_separator": 1 }),
     ] {
         let error = Constraint::on_answer(object(&options)).check();
-        let Err(EngineError::InvalidConstraint { keyword, .. }) = error else {
+        let Err(EngineError::InvalidConstraint {
+            keyword, message, ..
+        }) = error
+        else {
             panic!("{options}: {error:?}");
         };
         assert_eq!(keyword, "x-guidance", "{options}");
+        let separators = ["item_separator", "key_separator"];
+        let wrong = separators.iter().find(|name| options.get(**name).is_some());
+        assert!(wrong.is_none_or(|name| message.contains(name)), "{message}");
     }
 }
 
