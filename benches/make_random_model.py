@@ -6,8 +6,8 @@
 
 Speed depends on the shape and the types, not on the values of the weights. They are drawn in their
 stored form, one tensor at a time, so the largest model needs no more memory than its largest
-matrix. Needs only numpy. The tokenizer is that of the starter model; ids above its vocabulary have
-no text.
+matrix. Needs only numpy. The tokenizer is that of the starter model. Ids above its vocabulary are
+words of random letters, so that every token has text, which costs time.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-TOKENIZER_FILES = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
+STARTER = REPOSITORY / "assets" / "starter"
 SHARD_BYTES = 4 << 30
 # Bytes of matrix rows that are drawn at a time.
 CHUNK_BYTES = 64 << 20
@@ -219,6 +219,18 @@ def write_shard(path, part):
                 file.write(draw(min(step, shape[0] - start)).tobytes())
 
 
+def write_tokenizer(out, vocab_size, rng):
+    tokenizer = json.loads((STARTER / "tokenizer.json").read_text())
+    vocab = tokenizer["model"]["vocab"]
+    while len(vocab) < vocab_size:
+        letters = rng.integers(ord("a"), ord("z") + 1, 7, dtype=np.uint8)
+        # A space, in the alphabet of the bytes.
+        vocab.setdefault("\u0120" + letters.tobytes().decode(), len(vocab))
+    (out / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for file in ["tokenizer_config.json", "special_tokens_map.json"]:
+        shutil.copy(STARTER / file, out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("out", type=Path, help="folder to write; must not exist")
@@ -242,8 +254,7 @@ def main():
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (args.out / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    for file in TOKENIZER_FILES:
-        shutil.copy(REPOSITORY / "assets" / "starter" / file, args.out)
+    write_tokenizer(args.out, config["vocab_size"], rng)
     print(f"{args.out}: {args.shape}, {args.bits}-bit, {total / 1e9:.2f} GB of weights")
 
 

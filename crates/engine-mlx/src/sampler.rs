@@ -27,8 +27,10 @@ pub(crate) struct Sampler {
     masks: Vec<DeviceMask>,
 }
 
-/// How many masks stay on the device: those of a string, a number, and what is between them.
-const MAX_MASKS: usize = 8;
+/// How many masks stay on the device: those of strings, numbers, and what is between them. A string of
+/// limited length has one for each number of characters that are left. Together they take 5 MB for a
+/// vocabulary of 150,000 tokens.
+const MAX_MASKS: usize = 32;
 
 /// A set of allowed tokens on the device.
 #[derive(Debug)]

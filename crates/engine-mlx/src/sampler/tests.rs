@@ -183,8 +183,10 @@ fn half_precision_logits_are_sampled_in_full_precision() {
 fn a_token_that_is_not_allowed_is_never_sampled() {
     let n_tokens = LOGITS.len() as u32;
     // More masks than are kept.
-    let masks = (0..n_tokens).map(|id| TokenMask::of(&[id, (id + 4) % n_tokens], LOGITS.len()));
-    let masks: Vec<_> = masks.collect();
+    let pairs = (0..n_tokens).flat_map(|first| (0..first).map(move |second| [first, second]));
+    let masks: Vec<_> = pairs
+        .map(|pair| TokenMask::of(&pair, LOGITS.len()))
+        .collect();
     assert!(masks.len() > MAX_MASKS);
     let bias = vec![(3, 100.0)];
     let logit = |id: u32| LOGITS[id as usize] + if id == 3 { 100.0 } else { 0.0 };
