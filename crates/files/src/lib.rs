@@ -14,6 +14,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use serde::Serialize;
+
 pub use sizes::{GB, disk_text, memory_text, of_disk, of_memory, size_text};
 pub use text::{is_control, visible};
 
@@ -102,12 +104,15 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     replace_with(path, contents, |_| Ok(()))
 }
 
-/// As [`replace`], and after a power cut the file has the old or the new contents.
+/// As [`replace`], with a value as JSON for people to read. After a power cut the file has the old or the
+/// new contents.
 ///
 /// # Errors
-/// Those of [`replace`].
-pub fn replace_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
-    replace_with(path, contents, File::sync_all)
+/// Those of [`replace`], and [`ErrorKind::InvalidData`] for a value that JSON cannot hold.
+pub fn replace_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    replace_with(path, &text, File::sync_all)
 }
 
 fn replace_with(
@@ -170,8 +175,8 @@ mod tests {
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        replace_synced(&path, b"newest").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"newest");
+        replace_json(&path, &["newest"]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"[\n  \"newest\"\n]\n");
         assert!(replace(&path.join("below a file"), b"").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -244,14 +244,10 @@ impl KeyFile {
     /// Replaces the file at once. Temporary files are readable by this user only.
     fn write(&self, keys: &[NamedKey]) -> Result<(), KeyError> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let written = || {
-            // Before its first use there is no data folder.
-            transom_files::create_private_folder(folder)?;
-            let mut text = serde_json::to_vec_pretty(keys)?;
-            text.push(b'\n');
-            transom_files::replace_synced(&self.path, &text)
-        };
-        written().map_err(|source| KeyError::Io {
+        // Before its first use there is no data folder.
+        let written = transom_files::create_private_folder(folder)
+            .and_then(|()| transom_files::replace_json(&self.path, &keys));
+        written.map_err(|source| KeyError::Io {
             path: self.path.clone(),
             source,
         })

@@ -88,12 +88,8 @@ impl Settings {
     /// [`SettingsError::Io`].
     pub fn write(&self, data_folder: &Path) -> Result<(), SettingsError> {
         let path = data_folder.join(FILE_NAME);
-        let written = || {
-            let mut text = serde_json::to_vec_pretty(self)?;
-            text.push(b'\n');
-            transom_files::replace_synced(&path, &text)
-        };
-        written().map_err(|source| SettingsError::Io { path, source })
+        let written = transom_files::replace_json(&path, self);
+        written.map_err(|source| SettingsError::Io { path, source })
     }
 
     /// Returns the supervisor's tuning for these settings.

@@ -112,7 +112,7 @@ function reasonOf(rejection: CommandError): string {
   return "reason" in rejection ? rejection.reason : "";
 }
 
-/** Errors with values can be translated: those of the hub, of models and of the app's own files. */
+/** Errors with values can be translated: those of turns, the hub, models and the app's own files. */
 function valuesOf(rejection: CommandError): Notice["values"] {
   if (rejection.code === "storage" && rejection.kind) return { kind: rejection.kind };
   if (rejection.code === "turn") return { failure: rejection.failure };

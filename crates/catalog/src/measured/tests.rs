@@ -17,6 +17,15 @@ fn response(rate: f64) -> Sample {
     }
 }
 
+/// A response that is too short to count.
+fn short_response() -> Sample {
+    Sample {
+        response_tokens: 2,
+        context_tokens: 5,
+        ..response(1000.0)
+    }
+}
+
 #[test]
 fn the_newest_response_counts_most_but_not_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,15 +50,10 @@ fn a_response_that_changes_nothing_writes_no_file() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
-    let short = Sample {
-        response_tokens: 2,
-        context_tokens: 5,
-        ..response(1000.0)
-    };
     // A replaced file is another file.
     let is_written_by = |model: &str| {
         let before = std::fs::metadata(&path).map(|file| file.ino()).ok();
-        record(&path, &key(model), &short).unwrap();
+        record(&path, &key(model), &short_response()).unwrap();
         before != std::fs::metadata(&path).map(|file| file.ino()).ok()
     };
     assert!(is_written_by("a"));
@@ -63,12 +67,7 @@ fn a_response_that_changes_nothing_writes_no_file() {
 fn a_very_short_response_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
-    let short = Sample {
-        response_tokens: 2,
-        context_tokens: 5,
-        ..response(1000.0)
-    };
-    record(&path, &key("a"), &short).unwrap();
+    record(&path, &key("a"), &short_response()).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(known.decode_tokens_per_second, None);
     assert_eq!(known.peak, None, "nor of memory");

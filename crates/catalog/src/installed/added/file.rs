@@ -104,11 +104,6 @@ fn change(data_folder: &Path, with: impl FnOnce(&mut Vec<PathBuf>)) -> Result<bo
         version: VERSION,
         paths,
     };
-    let write = || {
-        let mut text = serde_json::to_vec_pretty(&contents)?;
-        text.push(b'\n');
-        transom_files::replace_synced(&path, &text)
-    };
-    write().map_err(failed)?;
+    transom_files::replace_json(&path, &contents).map_err(failed)?;
     Ok(true)
 }
