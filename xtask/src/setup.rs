@@ -88,7 +88,7 @@ fn set_up_with(
         [wheel.sha256, &source.version, &flags, mlxc::HIDE_PATH]
             .into_iter()
             .chain(mlxc::SHIMS.map(|(_, text)| text))
-            .chain([bindings::GENERATOR]),
+            .chain([bindings::GENERATOR, mlxc::IN_PLACE]),
     );
     let cache = Cache::open(wheel::MLX_VERSION, &recipe)?;
 

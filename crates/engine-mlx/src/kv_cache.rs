@@ -26,7 +26,7 @@ pub(crate) use quantized::DESCRIPTION as QUANTIZED_DESCRIPTION;
 pub(crate) use state::StateCache;
 
 use crate::error::MlxResult;
-use crate::ops::{parts, slice_axis, slice_update};
+use crate::ops::{parts, slice_axis, slice_update_in_place};
 
 #[derive(Debug)]
 pub(crate) enum LayerCache {
@@ -142,14 +142,6 @@ impl LayerCache {
     pub(crate) fn growing_bytes(&self, n_new: i32) -> u64 {
         match self {
             Self::Attention(cache) => cache.growing_bytes(n_new),
-            Self::State(_) | Self::Shared { .. } => 0,
-        }
-    }
-
-    /// Returns the bytes of the buffers that steps write to.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        match self {
-            Self::Attention(cache) => cache.arrays().map(|array| array.nbytes() as u64).sum(),
             Self::State(_) | Self::Shared { .. } => 0,
         }
     }
@@ -325,15 +317,14 @@ fn zeros(like: &Array, n_tokens: i32) -> MlxResult<Array> {
 
 /// Returns a buffer for `capacity` tokens that starts with the first `n_used` tokens of `old`.
 fn grow(old: &Array, n_used: i32, capacity: i32) -> MlxResult<Array> {
-    let more = zeros(old, capacity - n_used)?;
-    ops::concatenate(&[&slice_axis(old, 2, 0, n_used)?, &more], 2)
+    let used = slice_axis(old, 2, 0, n_used)?;
+    write(&zeros(old, capacity)?, &used, 0, n_used)
 }
 
-/// Returns `buffer` with `update` at the tokens `start..end`. Takes `buffer` by value, so that MLX
-/// has the only reference to it and writes in place.
-fn write(buffer: Array, update: &Array, start: i32, end: i32) -> MlxResult<Array> {
-    slice_update(
-        &buffer,
+/// Returns `buffer` with `update` at the tokens `start..end`, in the same memory.
+fn write(buffer: &Array, update: &Array, start: i32, end: i32) -> MlxResult<Array> {
+    slice_update_in_place(
+        buffer,
         update,
         &[0, 0, start, 0],
         &[1, buffer.dim(1), end, buffer.dim(3)],

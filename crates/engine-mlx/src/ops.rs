@@ -89,28 +89,38 @@ pub(crate) fn parts(array: &Array, n: i32) -> impl Iterator<Item = MlxResult<Arr
     (0..n).map(move |part| slice_axis(array, 0, part * size, (part + 1) * size))
 }
 
-/// Replaces the part of `array` from `start` up to `stop` by `update`, which has the same shape.
-///
-/// MLX writes in place if nothing else refers to `array`.
-pub(crate) fn slice_update(
+unsafe extern "C" {
+    /// See `xtask/native/in_place.cpp`, which is compiled together with mlx-c.
+    fn transom_slice_update_in_place(
+        result: *mut mlx_sys::mlx_array,
+        array: mlx_sys::mlx_array,
+        update: mlx_sys::mlx_array,
+        start: *const i32,
+        stop: *const i32,
+        n_axes: usize,
+        stream: mlx_sys::mlx_stream,
+    ) -> i32;
+}
+
+/// Replaces the part of `array` from `start` up to `stop` by `update`, which has the same shape, in the
+/// memory of `array`: other arrays that share it contain the update too. Steps that were queued before
+/// still read what they would have read. A view of a larger array is copied.
+pub(crate) fn slice_update_in_place(
     array: &Array,
     update: &Array,
     start: &[i32],
     stop: &[i32],
 ) -> MlxResult<Array> {
-    let strides = [1; 8];
+    debug_assert_eq!([start.len(), stop.len()], [array.ndim(); 2]);
     let name = || format!("slice_update {start:?} to {stop:?}");
-    // SAFETY: as for `slice`.
+    // SAFETY: as for `slice`; both slices have an index for each axis (asserted above).
     operation(&[array, update], name, |result, stream| unsafe {
-        mlx_sys::mlx_slice_update(
+        transom_slice_update_in_place(
             result,
             array.as_ptr(),
             update.as_ptr(),
             start.as_ptr(),
-            start.len(),
             stop.as_ptr(),
-            stop.len(),
-            strides.as_ptr(),
             start.len(),
             stream,
         )
@@ -218,6 +228,8 @@ pub(crate) fn synchronize() -> MlxResult<()> {
 mod tests {
     use std::io::Write as _;
 
+    use mlx_rs::ops;
+
     use super::*;
 
     #[test]
@@ -257,8 +269,36 @@ mod tests {
     fn an_error_names_the_operation_and_the_shapes() {
         let array = Array::from_slice(&[1.0_f32; 6], &[2, 3]);
         let update = Array::from_slice(&[1.0_f32; 4], &[4]);
-        let error = slice_update(&array, &update, &[0, 0], &[1, 2]).expect_err("shapes differ");
+        let error =
+            slice_update_in_place(&array, &update, &[0, 0], &[1, 2]).expect_err("shapes differ");
         let expected = "slice_update [0, 0] to [1, 2] of Float32 [2, 3] and Float32 [4] failed";
         assert_eq!(error.what(), expected);
+    }
+
+    #[test]
+    fn an_update_in_place_is_in_all_arrays_with_the_same_memory() {
+        let array = ops::zeros::<f32>(&[4, 2]).expect("zeros");
+        array.eval().expect("MLX");
+        let mut newest = array.clone();
+        for row in 0..4 {
+            let update = Array::from_slice(&[row as f32; 2], &[1, 2]);
+            newest =
+                slice_update_in_place(&newest, &update, &[row, 0], &[row + 1, 2]).expect("updated");
+        }
+        let rows = [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0];
+        assert_eq!(newest.as_slice::<f32>(), rows);
+        assert_eq!(array.as_slice::<f32>(), rows);
+        drop(array);
+        assert_eq!(newest.as_slice::<f32>(), rows);
+    }
+
+    #[test]
+    fn an_update_of_a_view_leaves_its_array_unchanged() {
+        let array = Array::from_slice(&[0.0_f32; 6], &[3, 2]);
+        let row = slice_axis(&array, 0, 1, 2).expect("a view");
+        let update = Array::from_slice(&[7.0_f32], &[1, 1]);
+        let updated = slice_update_in_place(&row, &update, &[0, 0], &[1, 1]).expect("updated");
+        assert_eq!(updated.as_slice::<f32>(), [7.0, 0.0]);
+        assert_eq!(array.as_slice::<f32>(), [0.0; 6]);
     }
 }

@@ -1,4 +1,5 @@
-//! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys, with its bindings.
+//! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys, with its bindings and a
+//! function of our own.
 //!
 //! Setup calls the compiler directly, because the command line tools of a Mac do not contain cmake. On
 //! Linux, three small shims replace parts of macOS that mlx-c and mlx-rs expect.
@@ -28,6 +29,9 @@ pub(crate) const SHIMS: [(&str, &str); 3] = [
 
 /// Defines the 16-bit types of mlx-c if the compiler has none; the bindings need it too.
 pub(crate) const HALF_SHIM: &str = "half_shim.h";
+
+/// What Transom adds to mlx-c; part of the recipe.
+pub(crate) const IN_PLACE: &str = include_str!("../../native/in_place.cpp");
 
 /// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
@@ -73,7 +77,7 @@ impl Source {
         }
     }
 
-    /// Returns a C++ file that includes all files of mlx-c, which its CMakeLists.txt lists.
+    /// Returns a C++ file that includes all files of mlx-c, which its CMakeLists.txt lists, and has our own.
     fn unit(&self) -> Result<String, Problem> {
         let text = self.cmake_lists()?;
         let files = listed_files(&text);
@@ -83,7 +87,8 @@ impl Source {
             return Err(Problem::new(problem));
         }
         let include = |file: &str| format!("#include \"{file}\"\n");
-        Ok(files.into_iter().map(include).collect())
+        let includes: String = files.into_iter().map(include).collect();
+        Ok(includes + IN_PLACE)
     }
 
     fn cmake_lists(&self) -> Result<String, Problem> {

@@ -5,8 +5,11 @@
 //! full, the tokens that are still needed move to the start of a new one. So keys stay in the order
 //! of the text, decoding needs no mask, and only one step in 256 copies.
 //!
-//! Rule: MLX writes a buffer in place only while nothing else refers to it, so no other reference to
-//! a buffer may exist while a step is queued.
+//! New tokens are written to the memory of the buffer, although a step in flight may still read it, and
+//! the buffer of a checkpoint may be the same.
+//!
+//! Rule: whoever reads a buffer later reads only tokens before those that are written. So a fork is
+//! computed before the next step, and a rewind drops the checkpoints after its position.
 //!
 //! Rule: the memory of a window never depends on the length of the text.
 //!
@@ -138,8 +141,8 @@ impl AttentionCache {
             ),
             None => (zeros(keys, capacity)?, zeros(values, capacity)?),
         };
-        let keys = write(old_keys, keys, n_held, end)?;
-        let values = write(old_values, values, n_held, end)?;
+        let keys = write(&old_keys, keys, n_held, end)?;
+        let values = write(&old_values, values, n_held, end)?;
         let seen = (
             slice_axis(&keys, 2, first_seen, end)?,
             slice_axis(&values, 2, first_seen, end)?,

@@ -1,17 +1,17 @@
-//! Queues the layers of a step in parts, so that their arrays don't all exist at once.
+//! Queues the layers of a long step in parts, so that their arrays don't all exist at once.
 //!
 //! MLX allocates the arrays of a graph when it queues the graph, and frees those that nothing needs any
 //! more when the device has computed them. Queueing a step is much faster than computing it, so without
 //! waiting the temporary arrays of all layers exist at once: for a prompt of 1,500 tokens twice as much
 //! as the weights of an 8B model in 4 bits. So a long step is queued some layers at a time.
 //!
-//! A step of one token has small arrays. But MLX copies the keys and values of a layer for it, if the step
-//! before still reads them. So if they are large, it is queued in halves: the first one when the device has
-//! computed that half of the step before, the second one when the step before has ended.
-//!
-//! On a CPU, MLX queues only a few operations ahead, so a step is queued whole.
-//!
 //! Rule: the device always has work. What is waited for is not what was queued last.
+//!
+//! A step of one token has small arrays and is queued whole. But if the KV caches are full, once in some
+//! hundred tokens, it copies them to larger buffers: one layer after the other, so that no more than one is
+//! in memory twice.
+//!
+//! On a CPU, MLX queues only a few operations ahead, so every step is queued whole.
 
 use std::collections::VecDeque;
 
@@ -22,19 +22,20 @@ use transom_catalog::fit::mlx::{QUEUED_BYTES, layers_queued_together};
 use super::Step;
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
+use crate::ops::synchronize;
 
 pub(crate) struct LayerQueue {
     n_layers: usize,
     /// How many layers are queued together.
     n_together: usize,
+    /// If the step mostly copies KV caches to larger buffers.
+    copies: bool,
     /// The layers that have been pushed.
     n_pushed: usize,
-    /// MLX's memory before the step.
-    start_bytes: usize,
+    /// MLX's memory beyond which the step waits for the device.
+    limit_bytes: usize,
     /// The outputs of queued layers, the oldest first.
     queued: VecDeque<Array>,
-    /// If the step is queued in halves, what the step before computed at the end of each half.
-    before: Option<[Vec<Array>; 2]>,
 }
 
 impl LayerQueue {
@@ -45,39 +46,25 @@ impl LayerQueue {
         step: &Step<'_>,
         sequences: &[&mut [LayerCache]],
     ) -> MlxResult<Self> {
-        let of_each = |bytes: fn(&[LayerCache], i32) -> u64| -> u64 {
-            let caches = sequences.iter();
-            caches.map(|caches| bytes(caches, step.n_tokens)).sum()
-        };
-        let growing = of_each(|caches, n_tokens| {
-            let bytes = caches.iter().map(|cache| cache.growing_bytes(n_tokens));
+        let growing_bytes = |caches: &&mut [LayerCache]| {
+            let layers = caches.iter();
+            let bytes = layers.map(|cache| cache.growing_bytes(step.n_tokens));
             bytes.max().unwrap_or(0)
-        });
-        let kept = of_each(|caches, _| caches.iter().map(LayerCache::written_bytes).sum());
+        };
+        let growing = sequences.iter().map(growing_bytes).sum();
+        let copies = step.n_tokens == 1 && growing > 0;
         let n_together = match step.on_cpu {
             true => n_layers,
+            false if copies => 1,
             false => layers_queued_together(x.nbytes() as u64, growing) as usize,
         };
-        // Several sequences have larger arrays, but the copies of their keys and values are larger still.
-        let has_small_arrays = n_together >= n_layers || (step.n_tokens == 1 && growing == 0);
-        let in_halves =
-            !step.on_cpu && n_layers > 1 && has_small_arrays && kept >= QUEUED_BYTES / 2;
         Ok(Self {
             n_layers,
-            n_together: if in_halves { n_layers / 2 } else { n_together },
+            n_together,
+            copies,
+            limit_bytes: memory::active_memory()? + QUEUED_BYTES as usize,
             n_pushed: 0,
-            start_bytes: memory::active_memory()?,
             queued: VecDeque::new(),
-            before: in_halves.then(|| {
-                let halves = [0..n_layers / 2, n_layers / 2..n_layers];
-                halves.map(|half| {
-                    let last = |caches: &&mut [LayerCache]| {
-                        let layers = caches[half.clone()].iter().rev();
-                        layers.flat_map(LayerCache::arrays).next().cloned()
-                    };
-                    sequences.iter().filter_map(last).collect()
-                })
-            }),
         })
     }
 
@@ -89,33 +76,22 @@ impl LayerQueue {
     pub(crate) fn push(&mut self, x: &Array) -> MlxResult<()> {
         self.n_pushed += 1;
         let is_last = self.n_pushed == self.n_layers;
-        if let Some(before) = &mut self.before {
-            let [first, second] = before;
-            if is_last {
-                return wait_for(second);
-            }
-            if self.n_pushed == self.n_together {
-                wait_for(first)?;
-                return async_eval([x]);
-            }
-            return Ok(());
-        }
         if is_last || !self.n_pushed.is_multiple_of(self.n_together) {
             return Ok(());
         }
         async_eval([x])?;
+        if self.copies {
+            // Unlike `eval`, this also waits until MLX has freed what the layer needs no more.
+            return synchronize();
+        }
         self.queued.push_back(x.clone());
-        let most = self.start_bytes + QUEUED_BYTES as usize;
-        while self.queued.len() > 1 && memory::active_memory()? > most {
-            wait_for(&mut self.queued.pop_front().into_iter().collect())?;
+        while self.queued.len() > 1 && memory::active_memory()? > self.limit_bytes {
+            if let Some(oldest) = self.queued.pop_front() {
+                oldest.eval()?;
+            }
         }
         Ok(())
     }
-}
-
-/// Waits for arrays that are queued, and drops them.
-fn wait_for(arrays: &mut Vec<Array>) -> MlxResult<()> {
-    arrays.drain(..).try_for_each(|array| array.eval())
 }
 
 #[cfg(test)]
@@ -142,7 +118,7 @@ mod tests {
             queue.push(&x).expect("MLX");
             most = most.max(memory::active_memory().expect("MLX"));
         }
-        let limit = queue.start_bytes + QUEUED_BYTES as usize + 2 * ARRAY_BYTES;
+        let limit = queue.limit_bytes + 2 * ARRAY_BYTES;
         assert!(most <= limit, "{most} bytes instead of {limit}");
         assert_eq!(x.item_exact::<f32>(), 0.0);
     }
