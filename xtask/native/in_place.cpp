@@ -3,7 +3,9 @@
 // MLX writes in place only if nothing else refers to the memory, and copies it otherwise. Steps in
 // flight refer to what they read until the device has reported their end, so MLX copies the KV cache
 // of a layer again and again although no step reads the positions that the next one writes. Here the
-// caller decides. This file is compiled together with mlx-c.
+// caller decides. MLX then does not know that the older arrays share the memory: the last of them must
+// not be given to an operation that may write its result there. This file is compiled together with
+// mlx-c.
 
 #include <memory>
 #include <vector>
@@ -22,8 +24,8 @@ struct Shared {
   void operator()(mlx::core::allocator::Buffer) const {}
 };
 
-// Returns an array with the memory of `in` that MLX takes for the only one. The memory is freed with
-// the last array that refers to it.
+// Returns an array with the memory of `in`, which MLX believes is the only one. The memory is freed
+// with the last array that refers to it.
 array alias(const array& in) {
   auto owner = in.data_shared_ptr();
   // Not the alias before this one, or the chain would grow with each update.
@@ -57,7 +59,7 @@ class InPlace : public mlx::core::Primitive {
  private:
   static std::vector<array> with_alias(const std::vector<array>& inputs) {
     auto& in = inputs[0];
-    // A view of other memory is copied, as MLX does.
+    // Another part of a larger array is copied, as MLX does.
     bool is_whole = in.flags().row_contiguous && in.offset() == 0 && in.data_size() == in.size();
     return {is_whole ? alias(in) : in, inputs[1]};
   }

@@ -103,15 +103,18 @@ unsafe extern "C" {
 }
 
 /// Replaces the part of `array` from `start` up to `stop` by `update`, which has the same shape, in the
-/// memory of `array`: other arrays that share it contain the update too. Steps that were queued before
-/// still read what they would have read. A view of a larger array is copied.
+/// memory of `array`: other arrays that share it contain the update too.
+///
+/// No operation that is queued or comes later may read that part of another array, or take the last other
+/// array for its result. `array` must own its memory: neither the bytes of a file nor the beginning of a
+/// larger array. Another part of a larger array is copied.
 pub(crate) fn slice_update_in_place(
     array: &Array,
     update: &Array,
     start: &[i32],
     stop: &[i32],
 ) -> MlxResult<Array> {
-    debug_assert_eq!([start.len(), stop.len()], [array.ndim(); 2]);
+    assert_eq!([start.len(), stop.len()], [array.ndim(); 2]);
     let name = || format!("slice_update {start:?} to {stop:?}");
     // SAFETY: as for `slice`; both slices have an index for each axis (asserted above).
     operation(&[array, update], name, |result, stream| unsafe {
@@ -170,7 +173,7 @@ pub(crate) fn array_over_mapping(
     let payload = Box::into_raw(Box::new(Arc::clone(mapping)));
     // SAFETY: the window is inside the mapping (asserted above), which `payload` keeps alive until
     // MLX releases it. MLX writes only to arrays that it may donate, and this one is never donated,
-    // because the model keeps a reference to it.
+    // because the model keeps a reference to it. Only KV caches are written in place.
     let whole = unsafe {
         let shape = [window];
         Array::from_ptr(mlx_sys::mlx_array_new_data_managed_payload(

@@ -180,7 +180,7 @@ pub(crate) fn slice(array: &Array, axis: usize, start: i32, stop: i32) -> Array 
     }
 }
 
-/// Writes `update` to the tokens `start..end` of `buffer`, in place.
+/// Writes `update` to the tokens `start..end` of `buffer`. MLX copies it if a step in flight reads it.
 pub(crate) fn write(buffer: Array, update: &Array, start: i32, end: i32) -> Array {
     let (from, to) = ([0, 0, start, 0], [1, buffer.dim(1), end, buffer.dim(3)]);
     let strides = [1; 4];

@@ -179,7 +179,12 @@ impl AttentionCache {
             };
             let kept = slice_axis(&all, 2, n_all - n_kept, n_all)?;
             let buffer = grow(&kept, n_kept, max_capacity(window))?;
-            Ok((slice_axis(&all, 2, n_all - n_seen, n_all)?, buffer))
+            // From the buffer if possible, so that this step computes it and `all` is freed.
+            let seen = match n_seen <= n_kept {
+                true => slice_axis(&buffer, 2, n_kept - n_seen, n_kept)?,
+                false => slice_axis(&all, 2, n_all - n_seen, n_all)?,
+            };
+            Ok((seen, buffer))
         };
         let (seen_keys, new_keys) = replace(old.as_ref().map(|old| &old.keys), keys)?;
         let (seen_values, new_values) = replace(old.as_ref().map(|old| &old.values), values)?;

@@ -7,9 +7,8 @@
 //!
 //! Rule: the device always has work. What is waited for is not what was queued last.
 //!
-//! A step of one token has small arrays and is queued whole. But if the KV caches are full, once in some
-//! hundred tokens, it copies them to larger buffers: one layer after the other, so that no more than one is
-//! in memory twice.
+//! A step of one token has small arrays and is queued whole. But once every few hundred tokens it copies
+//! full KV caches to larger buffers: one layer after the other, so that no more than one is in memory twice.
 //!
 //! On a CPU, MLX queues only a few operations ahead, so every step is queued whole.
 
@@ -28,7 +27,7 @@ pub(crate) struct LayerQueue {
     n_layers: usize,
     /// How many layers are queued together.
     n_together: usize,
-    /// If the step mostly copies KV caches to larger buffers.
+    /// Whether this is a step of one token that copies KV caches to larger buffers.
     copies: bool,
     /// The layers that have been pushed.
     n_pushed: usize,
@@ -81,7 +80,7 @@ impl LayerQueue {
         }
         async_eval([x])?;
         if self.copies {
-            // Unlike `eval`, this also waits until MLX has freed what the layer needs no more.
+            // Unlike `eval`, this also waits until MLX has freed what is no longer needed.
             return synchronize();
         }
         self.queued.push_back(x.clone());
