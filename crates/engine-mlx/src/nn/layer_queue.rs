@@ -1,14 +1,16 @@
-//! Queues the layers of a long step in parts, so that their arrays don't all exist at once.
+//! Queues the layers of a step in parts, so that their arrays don't all exist at once.
 //!
 //! MLX allocates the arrays of a graph when it queues the graph, and frees those that nothing needs any
 //! more when the device has computed them. Queueing a step is much faster than computing it, so without
 //! waiting the temporary arrays of all layers exist at once: for a prompt of 1,500 tokens twice as much
-//! as the weights of an 8B model in 4 bits. So a long step is queued some layers at a time.
+//! as the weights of an 8B model in 4 bits.
 //!
-//! Rule: the device always has work. What is waited for is not what was queued last.
+//! Rule: the device always has work. Before a part is queued, what is waited for is not what was queued
+//! last.
 //!
-//! A step of one token has small arrays and is queued whole. But once every few hundred tokens it copies
-//! full KV caches to larger buffers: one layer after the other, so that no more than one is in memory twice.
+//! A large model's step of one token is queued in parts, too, while the device computes the end of the step
+//! before. Once every few hundred tokens a step copies full KV caches to larger buffers: one layer after the
+//! other, with nothing else in progress, so that no more than one is in memory twice.
 //!
 //! On a CPU, MLX queues only a few operations ahead, so every step is queued whole.
 
@@ -23,6 +25,15 @@ use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::ops::synchronize;
 
+/// The parts of a step of one token, and how many of them are queued at a time. Half a step takes a device
+/// longer than queueing the next part.
+const DECODE_PARTS: usize = 6;
+const N_DECODE_PARTS_QUEUED: usize = 3;
+
+/// Features of a hidden state from which on a step of one token is queued in parts. A smaller model has small
+/// arrays, and its step takes not much longer than queueing it.
+const WIDE_FEATURES: i32 = 2048;
+
 pub(crate) struct LayerQueue {
     n_layers: usize,
     /// How many layers are queued together.
@@ -31,9 +42,10 @@ pub(crate) struct LayerQueue {
     copies: bool,
     /// The layers that have been pushed.
     n_pushed: usize,
-    /// MLX's memory beyond which the step waits for the device.
+    /// MLX's memory beyond which at most `n_queued` parts are queued at a time.
     limit_bytes: usize,
-    /// The outputs of queued layers, the oldest first.
+    n_queued: usize,
+    /// Results of the parts that the device may not have computed yet, the oldest first.
     queued: VecDeque<Array>,
 }
 
@@ -51,20 +63,35 @@ impl LayerQueue {
             bytes.max().unwrap_or(0)
         };
         let growing = sequences.iter().map(growing_bytes).sum();
-        let copies = step.n_tokens == 1 && growing > 0;
-        let n_together = match step.on_cpu {
-            true => n_layers,
-            false if copies => 1,
-            false => layers_queued_together(x.nbytes() as u64, growing) as usize,
-        };
-        Ok(Self {
+        let is_decode = step.n_tokens == 1 && !step.on_cpu;
+        let copies = is_decode && growing > 0;
+        if copies {
+            synchronize()?;
+        }
+        let mut queue = Self {
             n_layers,
-            n_together,
+            n_together: match step.on_cpu {
+                true => n_layers,
+                false => layers_queued_together(x.nbytes() as u64, growing) as usize,
+            },
             copies,
-            limit_bytes: memory::active_memory()? + QUEUED_BYTES as usize,
             n_pushed: 0,
+            limit_bytes: memory::active_memory()? + QUEUED_BYTES as usize,
+            n_queued: 2,
             queued: VecDeque::new(),
-        })
+        };
+        if is_decode && !copies && x.dim(-1) >= WIDE_FEATURES {
+            queue.n_together = n_layers.div_ceil(DECODE_PARTS);
+            queue.limit_bytes = 0;
+            queue.n_queued = N_DECODE_PARTS_QUEUED;
+            // The device may still compute the last parts of the step before.
+            let ends = (queue.n_together..n_layers).step_by(queue.n_together);
+            let parts = ends
+                .chain([n_layers])
+                .filter_map(|end| newest(sequences, end));
+            queue.queued.extend(parts);
+        }
+        Ok(queue)
     }
 
     /// Takes the output of the next layer, and queues the layers up to it if they are enough. The last
@@ -74,23 +101,35 @@ impl LayerQueue {
     /// A layer that was queued before failed.
     pub(crate) fn push(&mut self, x: &Array) -> MlxResult<()> {
         self.n_pushed += 1;
-        let is_last = self.n_pushed == self.n_layers;
-        if is_last || !self.n_pushed.is_multiple_of(self.n_together) {
-            return Ok(());
-        }
-        async_eval([x])?;
         if self.copies {
+            async_eval([x])?;
             // Unlike `eval`, this also waits until MLX has freed what is no longer needed.
             return synchronize();
         }
-        self.queued.push_back(x.clone());
-        while self.queued.len() > 1 && memory::active_memory()? > self.limit_bytes {
+        let is_last = self.n_pushed == self.n_layers;
+        if !is_last && !self.n_pushed.is_multiple_of(self.n_together) {
+            return Ok(());
+        }
+        while self.queued.len() >= self.n_queued && memory::active_memory()? > self.limit_bytes {
             if let Some(oldest) = self.queued.pop_front() {
                 oldest.eval()?;
             }
         }
+        if !is_last {
+            async_eval([x])?;
+            self.queued.push_back(x.clone());
+        }
         Ok(())
     }
+}
+
+/// Returns an array that the newest step of the first sequence computes in the last of its first `n_layers`
+/// layers that has a cache.
+fn newest(sequences: &[&mut [LayerCache]], n_layers: usize) -> Option<Array> {
+    let layers = sequences.first()?.iter().take(n_layers).rev();
+    let mut arrays =
+        layers.filter_map(|cache| cache.arrays().first().map(|array| (*array).clone()));
+    arrays.next()
 }
 
 #[cfg(test)]
@@ -99,16 +138,17 @@ mod tests {
 
     use super::*;
 
-    /// Each layer makes an array of 16 MB, of which the next one needs one number.
-    #[test]
-    fn temporary_arrays_of_few_layers_exist_at_once() {
-        const ARRAY_BYTES: usize = 16 << 20;
+    const ARRAY_BYTES: usize = 16 << 20;
+
+    /// Returns the most memory while a queue with this limit takes 100 layers, each of which makes an array
+    /// of [`ARRAY_BYTES`], of which the next one needs one number.
+    fn most_bytes(limit_bytes: usize) -> usize {
         const N_LAYERS: usize = 100;
-        Device::set_default(&Device::cpu());
         let mut x = ops::zeros::<f32>(&[1]).expect("MLX");
         let step = Step::new(&[], &[], Vec::new(), 1, false).expect("MLX");
         let mut queue = LayerQueue::new(N_LAYERS, &x, &step, &[]).expect("MLX");
         queue.n_together = 1;
+        queue.limit_bytes = limit_bytes;
         let mut most = 0;
         for _ in 0..N_LAYERS {
             x = ops::zeros::<f32>(&[ARRAY_BYTES as i32 / 4])
@@ -117,8 +157,21 @@ mod tests {
             queue.push(&x).expect("MLX");
             most = most.max(memory::active_memory().expect("MLX"));
         }
-        let limit = queue.limit_bytes + 2 * ARRAY_BYTES;
-        assert!(most <= limit, "{most} bytes instead of {limit}");
         assert_eq!(x.item_exact::<f32>(), 0.0);
+        most
+    }
+
+    #[test]
+    fn temporary_arrays_of_few_layers_exist_at_once() {
+        Device::set_default(&Device::cpu());
+        let held = memory::active_memory().expect("MLX");
+        let limit = held + QUEUED_BYTES as usize;
+        let most = most_bytes(limit);
+        assert!(
+            most <= limit + 2 * ARRAY_BYTES,
+            "{most} bytes beside {held}"
+        );
+        let most = most_bytes(0);
+        assert!(most <= held + 4 * ARRAY_BYTES, "{most} bytes beside {held}");
     }
 }
