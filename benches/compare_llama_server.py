@@ -21,6 +21,8 @@ a text or are no words. With one client, who sends a seed, which turns speculati
 Conversations, also with one client; the time to the first token:
 
 - turn 2: of a prompt that continues the one before
+- next message: the same over `/v1/chat/completions`, without a seed and a while after a complete response,
+  as a person writes it. Until then transom reads what the message will follow.
 - switch back: of a prompt that continues an earlier one, after another one
 
 For these a second llama-server has one slot, and its cache of earlier prompts in memory (`--cache-ram`).
@@ -53,14 +55,18 @@ STARTUP_SECONDS = 120
 LIMITS = {
     "first token": 1 / 1.1,
     "turn 2": 1.0,
+    "next message": 1.0,
     "switch back": 1.0,
     "rate": 0.97,
     "throughput": 1.0,
 }
-TIMES = ("first token", "turn 2", "switch back")
+TIMES = ("first token", "turn 2", "next message", "switch back")
 # Tokens by which a prompt continues an earlier one, and of the responses to such prompts.
 TURN_TOKENS = 32
 SHORT_RESPONSE = 4
+# Of the responses before a next message, which end by themselves, and the seconds until that message.
+LONG_RESPONSE = 64
+PAUSE_SECONDS = 1
 # Of the llama-server with one slot.
 CACHE_MB = 2048
 MAX_OVERHEAD_MS = 0.2
@@ -112,28 +118,16 @@ class Server:
             sys.exit(f"{self.name}: /tokenize: {body}")
         return json.loads(body)["tokens"]
 
-    def complete(self, args, prompt, sampling, max_tokens=None, n_known=0):
-        """Streams a completion of a prompt that begins with `n_known` tokens of an earlier one; returns its
-        times and counts."""
-        max_tokens = max_tokens or args.generate_tokens
-        body = {
-            "model": self.model,
-            "prompt": prompt,
-            "max_tokens": max_tokens,
-            "logit_bias": args.logit_bias,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        } | sampling
+    def stream(self, path, body):
+        """Sends a request for a response; returns the time before it, and each event with its time."""
+        body |= {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         connection = self.connect()
         began = time.perf_counter()
-        connection.request(
-            "POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"}
-        )
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
         response = connection.getresponse()
         if response.status != 200:
             sys.exit(f"{self.name}: {response.status} {response.read().decode()}")
-        first = last = None
-        timings, usage = {}, None
+        events = []
         for line in response:
             if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
                 continue
@@ -141,11 +135,23 @@ class Server:
             event = json.loads(line[6:])
             if "error" in event:
                 sys.exit(f"{self.name}: {event['error']}")
+            events.append((now, event))
+        connection.close()
+        return began, events
+
+    def complete(self, args, prompt, sampling, max_tokens=None, n_known=0):
+        """Streams a completion of a prompt that begins with `n_known` tokens of an earlier one; returns its
+        times and counts."""
+        max_tokens = max_tokens or args.generate_tokens
+        body = {"prompt": prompt, "max_tokens": max_tokens, "logit_bias": args.logit_bias}
+        began, events = self.stream("/v1/completions", body | sampling)
+        first = last = None
+        timings, usage = {}, None
+        for now, event in events:
             timings = event.get("timings") or timings
             usage = event.get("usage") or usage
             if event["choices"] and event["choices"][0]["text"]:
                 first, last = first or now, now
-        connection.close()
         n_tokens = usage["completion_tokens"]
         if n_tokens != max_tokens:
             sys.exit(f"{self.name} generated {n_tokens} of {max_tokens} tokens")
@@ -162,6 +168,32 @@ class Server:
             "tokens": n_tokens,
         }
 
+    def chat(self, args, messages, bias, max_tokens, sampling):
+        """Returns the text of a response, why it ended, and the milliseconds until its first text."""
+        body = {"messages": messages, "max_tokens": max_tokens, "logit_bias": args.logit_bias | bias}
+        began, events = self.stream("/v1/chat/completions", body | sampling)
+        text, reason, first = "", None, None
+        for now, event in events:
+            for choice in event["choices"]:
+                reason = choice.get("finish_reason") or reason
+                new = choice["delta"].get("content") or ""
+                first = first or (now if new else None)
+                text += new
+        return text, reason, first and (first - began) * 1e3
+
+    def next_message(self, args):
+        """Returns the milliseconds to the first token after the second message of a chat."""
+        may_end = {str(args.end_of_turn): 100}
+        while True:
+            messages = [{"role": "user", "content": args.question()}]
+            text, reason, _ = self.chat(args, messages, may_end, LONG_RESPONSE, RANDOM)
+            if text and reason == "stop":
+                break
+        time.sleep(PAUSE_SECONDS)
+        messages.append({"role": "assistant", "content": text})
+        messages.append({"role": "user", "content": args.message})
+        return self.chat(args, messages, {}, SHORT_RESPONSE, {"temperature": 0})[2]
+
     def conversations(self, args):
         """Returns the milliseconds to the first token of prompts that continue earlier ones."""
         first, other = args.prompts(), args.prompts()
@@ -174,7 +206,8 @@ class Server:
         first_token(first)
         turn = first_token(second, len(first))
         first_token(other)
-        return {"turn 2": turn, "switch back": first_token(third, len(second))}
+        back = first_token(third, len(second))
+        return {"turn 2": turn, "switch back": back, "next message": self.next_message(args)}
 
     def throughput(self, args, n_clients):
         """Returns the tokens per second of clients that all send requests one after the other."""
@@ -275,8 +308,14 @@ def compare(args):
                 start = [numbers.randrange(300, args.n_plain_tokens) for _ in range(4)]
                 return start + words[: args.prompt_tokens - len(start)]
 
+            def text(tokens):
+                status, body = peer.request("POST", "/detokenize", {"tokens": tokens})
+                return json.loads(body)["content"]
+
             args.words = words
             args.prompts = prompts
+            args.question = lambda: f"{numbers.randrange(10**9)} " + text(words[: args.prompt_tokens - 32])
+            args.message = text(words[: TURN_TOKENS // 2])
             # Only words: bytes that are no whole character would be no event.
             args.logit_bias = {str(token): -100 for token in args.end_tokens}
             args.logit_bias |= {str(token): 100 for token in words}
@@ -323,7 +362,8 @@ def report(args, rounds):
 
 
 def end_tokens(model):
-    """Returns the tokens that end a text, and the number of tokens below all special ones."""
+    """Returns the tokens that end a text, the one that ends a response, and the number of tokens below all
+    special ones."""
     import gguf
 
     fields = gguf.GGUFReader(model).fields
@@ -335,7 +375,8 @@ def end_tokens(model):
     kinds = fields["tokenizer.ggml.token_type"].contents()
     ids |= {i for i, kind in enumerate(kinds) if kind == gguf.TokenType.CONTROL}
     n_plain = next((i for i, kind in enumerate(kinds) if i >= 1000 and kind != 1), len(kinds))
-    return sorted(ids)[:300], n_plain
+    end_of_turn = int(fields["tokenizer.ggml.eos_token_id"].contents())
+    return sorted(ids)[:300], end_of_turn, n_plain
 
 
 def main():
@@ -350,7 +391,7 @@ def main():
         args.model = args.cache.resolve() / "models" / "random-0.6b-Q4_K_M.gguf"
         make(args.model, "0.6b", "Q4_K_M", cache=args.cache.resolve())
     args.model = args.model.resolve()
-    args.end_tokens, args.n_plain_tokens = end_tokens(args.model)
+    args.end_tokens, args.end_of_turn, args.n_plain_tokens = end_tokens(args.model)
     print(f"{peer['libraries']}; llama-server: {peer['tools']}; {platform.platform()}")
     print(
         f"{args.model.name}: {args.prompt_tokens} and {args.generate_tokens} tokens, {args.threads} "

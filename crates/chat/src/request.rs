@@ -156,6 +156,7 @@ pub fn request(
             // context is stuck in a loop.
             shift_context: overflow != Overflow::Stop,
             max_tokens: max_tokens.or(Some(info.context_length)),
+            read_ahead: true,
             conversation: path
                 .last()
                 .map(|message| request_ids(message.conversation)[0]),
@@ -196,6 +197,8 @@ pub fn routed_request(
             let first = question.saturating_sub(n_earlier as usize);
             let mut request = request(&all[first..], &settings, overflow, info);
             request.params.conversation = Some(request_ids(path[question].conversation)[1]);
+            // The next turn has all messages again.
+            request.params.read_ahead = false;
             request
         }
     };

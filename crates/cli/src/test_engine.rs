@@ -213,6 +213,7 @@ impl LoadedModel for TestModel {
             dropped_messages: 0,
             system_tokens: 0,
             tools: None,
+            keeps_checkpoints: false,
         })
     }
 

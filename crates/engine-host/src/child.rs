@@ -11,6 +11,7 @@ mod inbox;
 mod limits;
 mod log;
 mod outbox;
+mod read_ahead;
 mod template_memory;
 mod turns;
 

@@ -19,7 +19,7 @@ use transom_engine::{
 use crate::saved_state::{SavedConversation, SavedFolder};
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 15;
+pub const PROTOCOL: u32 = 16;
 
 /// Identifies one generation or embedding, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -13,7 +13,9 @@ mod engine;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use transom_engine::{EngineError, FinishReason, Prompt, TokenEvent, TokenInput, Trim};
+use transom_engine::{
+    ChatPrompt, EngineError, FinishReason, Message, Prompt, TokenEvent, TokenInput, Trim,
+};
 use transom_engine_host::wire::{Command, JobId, Report};
 use transom_engine_host::{ThreadWorkers, WorkerEnd, WorkerReport, Workers};
 
@@ -393,4 +395,45 @@ async fn a_worker_on_a_thread_generates_exits_and_can_be_killed() {
     worker.kill.kill();
     assert_eq!(worker.reports.recv().await, Some(end));
     assert_eq!(worker.reports.recv().await, None);
+}
+
+/// The model reads ahead without a command, which no report tells; the engine's events do.
+#[test]
+fn a_task_stops_what_is_read_ahead_and_it_goes_on_later() {
+    let is_start = |event: &TokenEvent| matches!(event, TokenEvent::Started { .. });
+    let (engine, is_reached, resume) = pausing_engine("answer", is_start);
+    let mut child = TestChild::loaded(engine);
+    let mut request = engine::request("");
+    request.prompt = Prompt::Chat(ChatPrompt {
+        messages: vec![Message::user("hello")],
+        ..ChatPrompt::default()
+    });
+    request.params.read_ahead = true;
+    child.send(&Command::Generate {
+        job: JobId(1),
+        request: Box::new(request),
+    });
+    is_reached.recv().unwrap();
+    resume.send(()).unwrap();
+    assert_eq!(summary(&child.until(is_job_end)).reason, FinishReason::Stop);
+
+    // Reading ahead has begun when a task comes.
+    is_reached.recv().unwrap();
+    child.send(&Command::Count {
+        job: JobId(2),
+        prompt: Box::new(Prompt::Text("12345".to_owned())),
+    });
+    child.ping();
+    resume.send(()).unwrap();
+    assert_eq!(summary(&child.until(is_job_end)).stats.prompt_tokens, 5);
+
+    is_reached.recv().unwrap();
+    child.send(&Command::Trim {
+        trim: Trim::Everything,
+    });
+    child.ping();
+    resume.send(()).unwrap();
+    child.until(|report| matches!(report, Report::Trimmed { .. }));
+    drop(resume);
+    child.shut_down();
 }

@@ -165,6 +165,7 @@ impl LoadedModel for LlamaModel {
             dropped_messages: 0,
             system_tokens,
             tools,
+            keeps_checkpoints: false,
         })
     }
 

@@ -4,7 +4,7 @@
 #[path = "fixtures/support.rs"]
 mod support;
 
-use support::{Model, greedy, load, model_path};
+use support::{Model, fixtures, greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
 use transom_engine::test_support::{SavedCopy, greedy_params};
 use transom_engine::{
@@ -49,6 +49,7 @@ fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
         dropped_messages: 0,
         system_tokens,
         tools: None,
+        keeps_checkpoints: false,
     }
 }
 
@@ -161,6 +162,53 @@ fn a_trim_during_a_response_releases_other_conversations() {
 }
 
 // A context shift keeps the first tokens, which hold the system prompt.
+/// Also of a model with recurrent states, which keeps the checkpoint of the prompt.
+#[test]
+fn after_reading_ahead_only_the_new_message_is_read() {
+    let hybrid = fixtures().join("qwen3next-f16.gguf");
+    for (path, n_opening) in [(model_path(MODEL), 1), (hybrid, 8)] {
+        let load = || load(&LlamaEngine::new(), &path, &Limits::default());
+        let prompt = words(120, 30);
+        for n_left_out in [0, 15] {
+            let mut model = load().expect("the model loads");
+            let (response, _) = greedy(&mut model, &prompt, 30);
+            let ahead = [&prompt[..], &response[n_left_out..], &words(12, 31)].concat();
+            let ahead = PreparedPrompt {
+                keeps_checkpoints: true,
+                ..prepared(ahead, 0)
+            };
+            let one = GenerationParams {
+                max_tokens: Some(1),
+                speculate: false,
+                ..greedy_params()
+            };
+            generate(&mut model, &ahead, &one);
+            let next = [&ahead.tokens[..], &words(20, 32)].concat();
+            let (after, stats) = greedy(&mut model, &next, 20);
+            assert_eq!(
+                stats.cached_tokens,
+                ahead.tokens.len(),
+                "{}",
+                path.display()
+            );
+            let (fresh, _) = greedy(&mut load().expect("the model loads"), &next, 20);
+            assert_eq!(after, fresh, "{}", path.display());
+
+            let mut model = load().expect("the model loads");
+            greedy(&mut model, &prompt, 30);
+            generate(&mut model, &ahead, &one);
+            let (again, stats) = greedy(&mut model, &prompt, 30);
+            assert_eq!(
+                stats.cached_tokens,
+                prompt.len() - n_opening,
+                "{}",
+                path.display()
+            );
+            assert_eq!(again, response, "{}", path.display());
+        }
+    }
+}
+
 #[test]
 fn a_full_context_is_shifted_if_allowed_and_otherwise_ends_the_response() {
     let mut model = model(256);

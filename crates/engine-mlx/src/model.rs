@@ -196,6 +196,7 @@ impl LoadedModel for MlxModel {
             dropped_messages: 0,
             system_tokens: 0,
             tools,
+            keeps_checkpoints: false,
         })
     }
 

@@ -371,6 +371,7 @@ fn invalid_parameters_are_refused_before_any_event() {
         dropped_messages: 0,
         system_tokens: 0,
         tools: None,
+        keeps_checkpoints: false,
     };
     let sampling = |change: fn(&mut SamplingParams)| {
         let mut sampling = SamplingParams::default();

@@ -11,7 +11,7 @@ use support::{load, lock_mlx};
 use transom_engine::test_support::SavedCopy;
 use transom_engine::{Limits, LoadedModel};
 use transom_engine_mlx::MlxEngine;
-use turns::{model, text, turn};
+use turns::{check_reading_ahead, model, text, turn};
 
 const MODELS: [&str; 3] = [
     "qwen3-5-bf16-authors",
@@ -73,6 +73,14 @@ fn the_next_turn_without_the_reasoning_reuses_the_prompt() {
         let next = [&prompt[..prompt.len() - 5], &text(4, 60)].concat();
         let (_, cached) = turn(&mut model, &next, 20, name);
         assert_eq!(cached, prompt.len() - OPENING, "{name}");
+    }
+}
+
+#[test]
+fn after_reading_ahead_only_the_new_message_is_read() {
+    let _mlx = lock_mlx();
+    for name in MODELS {
+        check_reading_ahead(name, 30, OPENING);
     }
 }
 

@@ -35,6 +35,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
         dropped_messages: 0,
         system_tokens: 0,
         tools: None,
+        keeps_checkpoints: false,
     };
     let params = GenerationParams {
         ignore_end_of_text: true,

@@ -182,6 +182,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
         dropped_messages: 0,
         system_tokens: 0,
         tools: None,
+        keeps_checkpoints: false,
     };
     let params = GenerationParams {
         ignore_end_of_text: true,

@@ -12,7 +12,7 @@ use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::test_support::SavedCopy;
 use transom_engine::{Engine, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
-use turns::{check_response, greedy, model, text, turn};
+use turns::{check_reading_ahead, check_response, greedy, model, text, turn};
 
 /// Models of the fixtures and their windows.
 const MODELS: [(&str, usize); 6] = [
@@ -105,6 +105,14 @@ fn the_next_turn_without_the_reasoning_prefills_only_new_tokens() {
         let next = [&prompt[..prompt.len() - 5], &text(6, 60)].concat();
         let (_, cached) = turn(&mut model, &next, 20, name);
         assert_eq!(cached, prompt.len() - 5, "{name}");
+    }
+}
+
+#[test]
+fn after_reading_ahead_only_the_new_message_is_read() {
+    let _mlx = lock_mlx();
+    for (name, _) in MODELS {
+        check_reading_ahead(name, 290, 1);
     }
 }
 

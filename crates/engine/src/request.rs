@@ -43,6 +43,9 @@ pub struct PreparedPrompt {
     pub system_tokens: usize,
     /// The tools that the response may call, if any.
     pub tools: Option<PreparedTools>,
+    /// Reading the prompt saves no checkpoints, so a KV cache that rewinds only to checkpoints keeps those
+    /// of the prompt before.
+    pub keeps_checkpoints: bool,
 }
 
 /// Parameters of a generation.
@@ -65,6 +68,10 @@ pub struct GenerationParams {
     /// same, but rounding may differ. Responses with a seed must be reproducible, so they never use
     /// it.
     pub speculate: bool,
+    /// After a complete response to a conversation, while nothing else is to be done, reads what the
+    /// conversation's next turn will begin with, so that it is in the KV cache then. See
+    /// [`GenerationParams::may_read_ahead`].
+    pub read_ahead: bool,
     /// Reports the model's log probability of each token, with this number of most likely tokens at
     /// its place, from 0 to [`MAX_TOP_LOGPROBS`]; see [`crate::logprobs`]. Such a response is
     /// generated one token after another.
@@ -94,6 +101,12 @@ impl GenerationParams {
     /// steps over several tokens round differently, but a response with a seed must be reproducible.
     pub fn may_speculate(&self) -> bool {
         self.speculate && self.sampling.seed.is_none() && self.logprobs.is_none()
+    }
+
+    /// Returns true if the next turn may be read ahead: it was asked for, and there is no seed. Whether
+    /// there was time for it changes how the next prompt is divided into steps, which round differently.
+    pub fn may_read_ahead(&self) -> bool {
+        self.read_ahead && self.sampling.seed.is_none()
     }
 
     /// Returns true if text that a constraint forces is written without sampling its tokens. They
@@ -150,8 +163,8 @@ impl GenerationParams {
 }
 
 impl Default for GenerationParams {
-    /// Default sampling, no limits, speculative decoding allowed, no context shift, no
-    /// conversation.
+    /// Default sampling, no limits, speculative decoding allowed, no reading ahead, no context
+    /// shift, no conversation.
     fn default() -> Self {
         Self {
             sampling: SamplingParams::default(),
@@ -161,6 +174,7 @@ impl Default for GenerationParams {
             ignore_end_of_text: false,
             prefill_chunk: None,
             speculate: true,
+            read_ahead: false,
             logprobs: None,
             score: None,
             shift_context: false,

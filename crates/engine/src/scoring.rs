@@ -81,6 +81,7 @@ mod tests {
             continues_message: false,
             dropped_messages: 0,
             tools: None,
+            keeps_checkpoints: false,
             system_tokens: 0,
         }
     }

@@ -299,6 +299,7 @@ impl LoadedModel for ScriptedModel {
             dropped_messages: 0,
             system_tokens: 0,
             tools: None,
+            keeps_checkpoints: false,
         })
     }
 

@@ -43,6 +43,7 @@ impl<'a> Chat<'a> {
                 // as the context repeats itself.
                 shift_context: args.overflow != Overflow::Stop,
                 max_tokens: params.max_tokens.or(Some(info.context_length)),
+                read_ahead: true,
                 conversation: Some(ConversationId::random()),
                 ..params
             },

@@ -1,6 +1,7 @@
 //! The engine thread: takes tasks in order and sends exactly one response to each.
 //!
-//! Responses are generated in turns, step by step; every other task runs as a whole.
+//! Responses are generated in turns, step by step; every other task runs as a whole. While there is none, the
+//! next turn of a conversation is read ahead.
 //! Rule: a panic of an engine becomes an error and does not end the process. After a panic or an
 //! error of the backend, the model counts as broken: the child reports that, and the model can only
 //! be unloaded.
@@ -19,6 +20,7 @@ use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
 use crate::child::inbox::{Next, Task};
+use crate::child::read_ahead::ReadAhead;
 use crate::child::turns::Turns;
 use crate::saved_state::{SavedConversations, SavedFolder};
 use crate::wire::{Command, JobSummary, LoadFootprint, Report, UnloadFootprint};
@@ -26,12 +28,17 @@ use crate::wire::{Command, JobSummary, LoadFootprint, Report, UnloadFootprint};
 /// Time after a load until the footprint is that of the idle process.
 const FOOTPRINT_DELAY: Duration = Duration::from_secs(5);
 
+/// Time without a task until the next turn of a conversation is read ahead. A program sends its next request
+/// sooner, a person later.
+const READ_AHEAD_DELAY: Duration = Duration::from_millis(300);
+
 /// The engines, and the one model that this process can hold.
 pub(super) struct EngineThread<'a> {
     engines: &'a [Box<dyn Engine>],
     shared: &'a Shared,
     model: Option<Box<dyn LoadedModel>>,
     turns: Turns,
+    ahead: ReadAhead,
     /// `None` if nothing of the model is saved.
     saved: Option<SavedConversations>,
     /// The error that made the model unusable.
@@ -49,6 +56,7 @@ impl<'a> EngineThread<'a> {
             shared,
             model: None,
             turns: Turns::default(),
+            ahead: ReadAhead::default(),
             saved: None,
             broken: None,
             was_loaded: false,
@@ -60,16 +68,20 @@ impl<'a> EngineThread<'a> {
     pub(super) fn run(mut self) {
         let shared = self.shared;
         loop {
-            let next = shared
-                .inbox
-                .take(self.footprint_at, || shared.heartbeat.idle());
+            let ahead_at = self
+                .ahead
+                .is_due()
+                .then(|| Instant::now() + READ_AHEAD_DELAY);
+            let until = self.footprint_at.into_iter().chain(ahead_at).min();
+            let next = shared.inbox.take(until, || shared.heartbeat.idle());
             if let Some(model) = &mut self.model {
                 model.set_queued(shared.inbox.n_queued_responses());
             }
             match next {
                 Next::Task(task) => self.run_task(task),
                 Next::Busy => {}
-                Next::Idle => self.report_footprint(),
+                Next::Idle if self.footprint_at == until => self.report_footprint(),
+                Next::Idle => self.read_ahead(),
                 Next::Closed => break,
             }
             // After a task too, so that many short jobs do not keep the responses from their turns.
@@ -82,6 +94,9 @@ impl<'a> EngineThread<'a> {
         let shared = self.shared;
         shared.heartbeat.beat();
         let Task { command, control } = task;
+        if let Command::Trim { .. } | Command::Forget { .. } | Command::Unload { .. } = command {
+            self.ahead.clear();
+        }
         let report = match command {
             Command::Measure { source, limits } => Report::Measured {
                 result: self.measure(&source, &limits),

@@ -2,7 +2,7 @@
 //!
 //! The reader thread adds tasks and the engine thread takes them in order. Jobs may run at the same
 //! time; every other task waits for all jobs before it. Rule: a stop or trim reaches the running tasks
-//! through their [`JobControl`]s.
+//! through their [`JobControl`]s, and every new task stops the work of an idle engine thread.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -49,6 +49,8 @@ struct State {
     queued: VecDeque<Task>,
     /// In the order in which they started; at most one that is no job.
     running: Vec<(Option<JobId>, JobControl)>,
+    /// The work of an engine thread that has no task.
+    idle_work: Option<JobControl>,
     is_closed: bool,
 }
 
@@ -71,6 +73,7 @@ impl Inbox {
     /// once.
     pub(super) fn push(&self, task: Task) {
         let mut state = self.state.lock();
+        state.idle_work.iter().for_each(JobControl::cancel);
         match &task.command {
             Command::Unload { .. } => stop_all(&state),
             Command::Trim { .. } | Command::Forget { .. } => {
@@ -113,8 +116,9 @@ impl Inbox {
     /// Calls `beat` if the engine polled the control of a running task since the last call.
     pub(super) fn beat_if_polled(&self, beat: impl FnOnce()) {
         let state = self.state.lock();
-        let n_polled = state.running.iter().filter(|(_, it)| it.take_polled());
-        if n_polled.count() > 0 {
+        let running = state.running.iter().map(|(_, control)| control);
+        let working = running.chain(&state.idle_work);
+        if working.filter(|it| it.take_polled()).count() > 0 {
             beat();
         }
     }
@@ -126,6 +130,19 @@ impl Inbox {
         let jobs = commands.take_while(|command| command.job().is_some());
         let responses = jobs.filter(|command| matches!(command, Command::Generate { .. }));
         responses.count()
+    }
+
+    /// Returns the control of work that any new task stops; `None` if a task is queued.
+    pub(super) fn start_idle_work(&self) -> Option<JobControl> {
+        let mut state = self.state.lock();
+        let is_idle = state.queued.is_empty() && !state.is_closed;
+        state.idle_work = is_idle.then(JobControl::new);
+        state.idle_work.clone()
+    }
+
+    /// Records that the work of the idle engine thread has ended.
+    pub(super) fn end_idle_work(&self) {
+        self.state.lock().idle_work = None;
     }
 
     /// Records that a job has ended.
@@ -171,9 +188,10 @@ impl Inbox {
 }
 
 fn stop_all(state: &State) {
-    for (_, control) in state.controls() {
-        control.cancel();
-    }
+    let controls = state.controls().map(|(_, control)| control);
+    controls
+        .chain(&state.idle_work)
+        .for_each(JobControl::cancel);
 }
 
 #[cfg(test)]

@@ -85,7 +85,10 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
                 .map_or_else(Vec::new, |tools| tools.unconstrained().to_vec()),
         };
         Self {
-            prefill: Prefill::new(&mut decoder, &prompt.tokens),
+            prefill: match prompt.keeps_checkpoints {
+                true => Prefill::without_checkpoints(&decoder, &prompt.tokens),
+                false => Prefill::new(&mut decoder, &prompt.tokens),
+            },
             text: ResponseText::new(&job.stop, prompt.starts_in_reasoning, prompt.tools.clone()),
             decoder,
             detokenizer,
@@ -281,8 +284,8 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
 pub struct Prefill {
     /// Number of tokens that are processed.
     done: usize,
-    /// Where a step ends, for a checkpoint.
-    checkpoint: usize,
+    /// Where a step ends, for a checkpoint, if one is saved.
+    checkpoint: Option<usize>,
     /// Number of tokens to process.
     end: usize,
 }
@@ -304,7 +307,16 @@ impl Prefill {
         };
         Self {
             done,
-            checkpoint,
+            checkpoint: Some(checkpoint),
+            end: prompt.len(),
+        }
+    }
+
+    /// As [`Prefill::new`], but saves no checkpoints.
+    pub fn without_checkpoints(decoder: &impl Decode, prompt: &[u32]) -> Self {
+        Self {
+            done: decoder.n_cached(),
+            checkpoint: None,
             end: prompt.len(),
         }
     }
@@ -327,8 +339,8 @@ impl Prefill {
         control: &JobControl,
     ) -> Result<bool, EngineError> {
         let mut end = prompt.len().min(self.done.saturating_add(chunk.max(1)));
-        if self.done < self.checkpoint {
-            end = end.min(self.checkpoint);
+        if let Some(checkpoint) = self.checkpoint.filter(|&at| self.done < at) {
+            end = end.min(checkpoint);
         }
         let part = prompt.get(self.done..end).unwrap_or_default();
         let is_last = end == prompt.len();
@@ -337,7 +349,7 @@ impl Prefill {
             self.end = self.done;
             return Ok(false);
         }
-        if end == self.checkpoint {
+        if self.checkpoint == Some(end) {
             decoder.add_checkpoint();
         }
         self.done = end;

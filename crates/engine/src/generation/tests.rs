@@ -126,6 +126,7 @@ fn generation<'a>(
         dropped_messages: 2,
         system_tokens: 0,
         tools: None,
+        keeps_checkpoints: false,
     };
     let job = Job {
         max_tokens: params.max_tokens.unwrap_or(100),

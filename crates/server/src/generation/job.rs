@@ -61,6 +61,8 @@ impl Job {
                 max_tokens: self.params.max_tokens,
                 stop: self.params.stop.clone(),
                 logprobs: self.params.logprobs,
+                // Programs ask for several choices, or for values, without a next turn.
+                read_ahead: self.n == 1 && constraint.is_none(),
                 constraint,
                 ..GenerationParams::default()
             },

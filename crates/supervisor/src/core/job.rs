@@ -258,6 +258,7 @@ fn apply_limits(restrictions: &Restrictions, mut request: Box<Request>) -> Box<R
     params.max_tokens = min_limit(params.max_tokens, restrictions.max_tokens);
     params.prefill_chunk = min_limit(params.prefill_chunk, restrictions.prefill_chunk);
     params.speculate &= restrictions.speculation;
+    params.read_ahead &= restrictions.speculation;
     if let Truncation::DropOldest { context_limit, .. } = &mut request.truncation {
         *context_limit = min_limit(*context_limit, restrictions.context_length);
     }

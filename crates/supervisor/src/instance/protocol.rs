@@ -20,7 +20,7 @@ use crate::response::ResponseEvent;
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file, raised with every change of them or of the types in them.
-pub(super) const PROTOCOL: u32 = 17;
+pub(super) const PROTOCOL: u32 = 18;
 
 /// The oldest version whose messages still have the same meaning. An older program has other names
 /// for messages and fields, or does not know every kind of work.

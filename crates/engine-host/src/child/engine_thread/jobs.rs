@@ -1,5 +1,7 @@
-//! Jobs of the engine thread: responses, which are generated in turns, embedded texts and counted tokens.
+//! Jobs of the engine thread: responses, which are generated in turns, embedded texts and counted tokens, and
+//! what is read ahead after a response.
 
+use std::mem;
 use std::time::Instant;
 
 use transom_engine::{
@@ -27,6 +29,9 @@ enum Begun {
 impl EngineThread<'_> {
     pub(super) fn end_job(&mut self, job: JobId, result: Result<JobSummary, EngineError>) {
         self.shared.inbox.ended(job);
+        let end = result.as_ref().ok();
+        self.ahead
+            .end(job, end.map(|summary| (summary.reason, &summary.stats)));
         self.report_footprint();
         self.report(Report::JobEnded { job, result });
     }
@@ -39,6 +44,8 @@ impl EngineThread<'_> {
         control: &JobControl,
     ) -> Option<Result<JobSummary, EngineError>> {
         let shared = self.shared;
+        self.ahead.begin(job, request);
+        let mut ahead = mem::take(&mut self.ahead);
         let mut saved = self.saved.take();
         let is_beside = !self.turns.is_empty();
         let begun = self.run_job("generating", control, |model| {
@@ -55,13 +62,17 @@ impl EngineThread<'_> {
                 Err(error) if is_beside => Ok(Begun::Refused(error)),
                 Err(error) => Err(error),
                 Ok(None) => {
-                    let mut sink = |event| shared.report_event(job, event);
+                    let mut sink = |event| {
+                        ahead.on_event(job, &event);
+                        shared.report_event(job, event);
+                    };
                     let (reason, stats) = model.generate(&prompt, params, control, &mut sink)?;
                     Ok(Begun::Ended(reason, stats))
                 }
             }
         });
         self.saved = saved;
+        self.ahead = ahead;
         match begun {
             Ok(Ok(Begun::InTurns(id))) => {
                 let control = control.clone();
@@ -85,9 +96,14 @@ impl EngineThread<'_> {
         };
         let is_taken = next_step(id) == NextStep::Take;
         let began = Instant::now();
+        let mut ahead = mem::take(&mut self.ahead);
         let stepped = self.use_model("generating", |model| {
-            model.step(id, &mut |event| shared.report_event(job, event))
+            model.step(id, &mut |event| {
+                ahead.on_event(job, &event);
+                shared.report_event(job, event);
+            })
         });
+        self.ahead = ahead;
         // What others can take was not computed by this step.
         let is_over = is_taken || self.broken.is_some();
         let model = self.model.as_ref().filter(|_| !is_over);
@@ -107,6 +123,21 @@ impl EngineThread<'_> {
                 self.end_job(job, Err(error.clone()));
             }
         }
+    }
+
+    /// Reads the next turn of a conversation, until a task comes. An error is that of the next turn, too, which
+    /// reports it.
+    pub(super) fn read_ahead(&mut self) {
+        let shared = self.shared;
+        let Some(control) = shared.inbox.start_idle_work() else {
+            return;
+        };
+        shared.heartbeat.beat();
+        let mut ahead = mem::take(&mut self.ahead);
+        let read = self.use_model("reading ahead", |model| ahead.read(model, &control));
+        self.ahead = ahead;
+        shared.inbox.end_idle_work();
+        tracing::debug!(is_ok = read.is_ok(), "read the next turn ahead");
     }
 
     pub(super) fn embed(
