@@ -44,6 +44,10 @@ struct NextTurn {
 impl ReadAhead {
     /// Records that a response begins.
     pub(super) fn begin(&mut self, job: JobId, request: &Request) {
+        let next = self.next.as_ref();
+        if next.is_some_and(|it| it.params.conversation == request.params.conversation) {
+            self.clear();
+        }
         let Prompt::Chat(chat) = &request.prompt else {
             return;
         };
@@ -95,7 +99,8 @@ impl ReadAhead {
             return;
         };
         match end {
-            Some((FinishReason::Stop, stats)) => {
+            // After a context shift, the next turn begins with other tokens.
+            Some((FinishReason::Stop, stats)) if stats.shifted_tokens == 0 => {
                 next.max_tokens = stats.generated_tokens + 2 * OPENING_TOKENS;
             }
             _ => self.clear(),
@@ -137,19 +142,17 @@ impl NextTurn {
         let Some(prompt) = self.prompt(model)? else {
             return Ok(true);
         };
-        let n_tokens = prompt.tokens.len();
-        let mut is_too_much = false;
-        let mut sink = |event| {
-            if let TokenEvent::Started { cached_tokens, .. } = event
-                && n_tokens - cached_tokens > self.max_tokens
-            {
-                // Another conversation took its place in the KV cache.
-                is_too_much = true;
-                control.cancel();
-            }
-        };
-        let (reason, _) = model.generate(&prompt, &self.params, control, &mut sink)?;
-        Ok(is_too_much || reason != FinishReason::Canceled)
+        let cached = model.savable_cache().map_or(0, |cache| {
+            let all = cache.conversations().into_iter();
+            let in_common = all.map(|it| common_prefix_len(it.tokens, &prompt.tokens));
+            in_common.max().unwrap_or(0)
+        });
+        if prompt.tokens.len() - cached > self.max_tokens {
+            // Other conversations took its place in the KV cache, and would lose theirs.
+            return Ok(true);
+        }
+        let (reason, _) = model.generate(&prompt, &self.params, control, &mut |_| ())?;
+        Ok(reason != FinishReason::Canceled)
     }
 
     /// Returns the tokens with which the next turn begins, whatever the user writes; `None` if it will not

@@ -1,7 +1,9 @@
+use std::ops::Range;
+
 use transom_engine::test_support::ScriptedEngine;
 use transom_engine::{
-    ConversationId, Engine, Limits, MemoryUse, ModelInfo, ModelSource, SamplingParams,
-    ToolCallDelta, Trim,
+    CachedConversation, ConversationId, Engine, Limits, MemoryUse, ModelInfo, ModelSource,
+    SamplingParams, SavableCache, SavedConversation, ToolCallDelta, Trim,
 };
 
 use super::*;
@@ -9,7 +11,7 @@ use super::*;
 /// A model whose tokens are bytes, and whose KV cache has the last prompt.
 struct Recorder {
     info: ModelInfo,
-    cached: String,
+    cached: Vec<u32>,
     /// The prompts that were read, and whether they keep checkpoints.
     read: Vec<(String, bool)>,
 }
@@ -24,7 +26,7 @@ impl Recorder {
         let model = engine.load(&source, &limits, &JobControl::new(), &mut |_| ());
         Self {
             info: model.expect("it loads").info().clone(),
-            cached: cached.to_owned(),
+            cached: cached.bytes().map(u32::from).collect(),
             read: Vec::new(),
         }
     }
@@ -58,27 +60,17 @@ impl LoadedModel for Recorder {
         prompt: &PreparedPrompt,
         params: &GenerationParams,
         control: &JobControl,
-        sink: &mut dyn transom_engine::TokenSink,
+        _: &mut dyn transom_engine::TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
         assert_eq!(params.max_tokens, Some(1));
         assert_eq!(params.prefill_chunk, Some(STEP_TOKENS));
         assert_eq!(params.conversation, Some(ConversationId(7)));
         let bytes = prompt.tokens.iter().map(|token| *token as u8).collect();
         let text = String::from_utf8(bytes).expect("it was text");
-        sink.on_event(TokenEvent::Started {
-            prompt_tokens: text.len(),
-            cached_tokens: text
-                .bytes()
-                .zip(self.cached.bytes())
-                .take_while(|(a, b)| a == b)
-                .count(),
-            dropped_messages: 0,
-            unconstrained_tools: Vec::new(),
-        });
         if let Some(reason) = control.stop_reason() {
             return Ok((reason, Stats::default()));
         }
-        self.cached = text.clone();
+        self.cached = prompt.tokens.clone();
         self.read.push((text, prompt.keeps_checkpoints));
         Ok((FinishReason::Length, Stats::default()))
     }
@@ -89,6 +81,35 @@ impl LoadedModel for Recorder {
 
     fn memory(&self) -> MemoryUse {
         MemoryUse::default()
+    }
+
+    fn savable_cache(&mut self) -> Option<&mut dyn SavableCache> {
+        Some(self)
+    }
+}
+
+impl SavableCache for Recorder {
+    fn conversations(&self) -> Vec<CachedConversation<'_>> {
+        vec![CachedConversation {
+            id: Some(ConversationId(7)),
+            tokens: &self.cached,
+        }]
+    }
+
+    fn has_blocks(&self) -> bool {
+        false
+    }
+
+    fn save_block(&self, _: usize, _: Range<usize>) -> Result<Vec<u8>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    fn save_head(&self, _: usize) -> Result<Vec<u8>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    fn restore(&mut self, _: SavedConversation<'_>) -> Result<(), EngineError> {
+        Ok(())
     }
 }
 
@@ -190,6 +211,23 @@ fn nothing_is_read_if_the_next_turn_is_not_known() {
     ] {
         assert!(!ahead.is_due(), "{case}");
     }
+    let shifted = Stats {
+        shifted_tokens: 1,
+        ..Stats::default()
+    };
+    let mut ahead = ReadAhead::default();
+    ahead.begin(JOB, &request());
+    ahead.end(JOB, Some((FinishReason::Stop, &shifted)));
+    assert!(!ahead.is_due(), "a context shift");
+    let mut continued = after(&request(), &[], FinishReason::Stop);
+    let mut seeded = request();
+    seeded.params.sampling.seed = Some(1);
+    continued.begin(JobId(5), &seeded);
+    assert!(!continued.is_due(), "a turn that is not read ahead");
+    let mut beside = after(&request(), &[], FinishReason::Stop);
+    seeded.params.conversation = None;
+    beside.begin(JobId(5), &seeded);
+    assert!(beside.is_due(), "a request of another conversation");
     let mut cleared = after(&request(), &[], FinishReason::Stop);
     cleared.clear();
     assert!(!cleared.is_due());
