@@ -123,12 +123,11 @@ impl LayerQueue {
     }
 }
 
-/// Returns an array that the newest step of the first sequence computes in the last of its first `n_layers`
-/// layers that has a cache.
+/// Returns an array of the newest step of the first sequence, in the last of its first `n_layers` layers that has
+/// a cache: its last one, which the outputs of the layer depend on, so it was queued with them.
 fn newest(sequences: &[&mut [LayerCache]], n_layers: usize) -> Option<Array> {
     let layers = sequences.first()?.iter().take(n_layers).rev();
-    let mut arrays =
-        layers.filter_map(|cache| cache.arrays().first().map(|array| (*array).clone()));
+    let mut arrays = layers.filter_map(|cache| cache.arrays().last().map(|array| (*array).clone()));
     arrays.next()
 }
 
@@ -173,5 +172,49 @@ mod tests {
         );
         let most = most_bytes(0);
         assert!(most <= held + 4 * ARRAY_BYTES, "{most} bytes beside {held}");
+    }
+
+    #[test]
+    fn few_parts_of_a_step_of_one_token_are_queued() {
+        const N_LAYERS: usize = 12;
+        Device::set_default(&Device::cpu());
+        let zeros = |shape: &[i32]| ops::zeros::<f32>(shape).expect("MLX");
+        let mut caches: Vec<LayerCache> = (0..N_LAYERS)
+            .map(|_| LayerCache::for_attention(None))
+            .collect();
+        let append = |caches: &mut [LayerCache], n: i32| {
+            for cache in caches {
+                let new = zeros(&[1, 1, n, 8]);
+                cache.append(&new, &new).expect("MLX");
+            }
+        };
+        let queue = |caches: &mut [LayerCache], n_features: i32| {
+            let x = zeros(&[1, 1, n_features]);
+            let step = Step::new(&[], &[], vec![0], 1, false).expect("MLX");
+            LayerQueue::new(N_LAYERS, &x, &step, &[caches]).expect("MLX")
+        };
+        append(&mut caches, 1);
+        let narrow = queue(&mut caches, WIDE_FEATURES - 1);
+        assert!(narrow.queued.is_empty() && narrow.n_together >= N_LAYERS);
+
+        let mut wide = queue(&mut caches, WIDE_FEATURES);
+        assert_eq!(wide.queued.len(), DECODE_PARTS, "of the step before");
+        let mut x = zeros(&[1]);
+        for n_pushed in 1..=N_LAYERS {
+            x = x.add(Array::from_f32(1.0)).expect("MLX");
+            wide.push(&x).expect("MLX");
+            let most = match n_pushed {
+                1 => DECODE_PARTS,
+                // The caller queues the last part.
+                N_LAYERS => N_DECODE_PARTS_QUEUED - 1,
+                _ => N_DECODE_PARTS_QUEUED,
+            };
+            assert!(wide.queued.len() <= most, "after {n_pushed} layers");
+        }
+        assert_eq!(x.item_exact::<f32>(), N_LAYERS as f32);
+
+        append(&mut caches, 255);
+        let full = queue(&mut caches, WIDE_FEATURES);
+        assert!(full.copies && full.queued.is_empty());
     }
 }
