@@ -19,7 +19,7 @@ use transom_engine::{
 use crate::saved_state::{SavedConversation, SavedFolder};
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// Identifies one generation or embedding, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -233,10 +233,13 @@ pub enum Report {
         error: EngineError,
     },
     /// The memory footprint of the process now. Sent without a command: before [`Report::JobEnded`]
-    /// and [`Report::Trimmed`], and once some seconds after a load if no job follows.
+    /// and [`Report::Trimmed`], once some seconds after a load if no job follows, and after the next turn of
+    /// a conversation was read ahead.
     Footprint {
         /// Bytes of the whole process.
         bytes: u64,
+        /// The memory that the model uses.
+        memory: MemoryUse,
     },
     /// The system notified the process of a change in memory pressure. Sent without a command, only
     /// on macOS, which notifies the largest processes first.

@@ -364,7 +364,13 @@ fn reports() -> Vec<Report> {
         },
     ];
     all.extend(events.map(|event| Report::Event { job: JOB, event }));
-    all.extend([Report::Footprint { bytes: 1 }, Report::MemoryNotice]);
+    all.extend([
+        Report::Footprint {
+            bytes: 1,
+            memory: MemoryUse::default(),
+        },
+        Report::MemoryNotice,
+    ]);
     let failed = |error| Report::LoadFailed { error };
     all.extend(errors().into_iter().map(failed));
     let broken = |error| Report::Broken { error };

@@ -163,7 +163,8 @@ impl<'a> EngineThread<'a> {
     fn report_footprint(&mut self) {
         self.footprint_at = None;
         if let Some(bytes) = own_footprint_bytes() {
-            self.shared.outbox.push(Report::Footprint { bytes });
+            let memory = self.memory();
+            self.shared.outbox.push(Report::Footprint { bytes, memory });
         }
     }
 

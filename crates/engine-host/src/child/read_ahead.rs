@@ -5,8 +5,8 @@
 //! reasoned, it is the whole answer: templates leave out the reasoning of earlier turns, so the answer gets
 //! other positions in the KV cache. Without reading ahead, the next turn would wait for this.
 //!
-//! Rule: reading ahead never makes anything else wait longer than a short step, reads no more than the
-//! response again, and leaves everything in the KV cache that the same prompt needs for another response.
+//! Rule: any task of this model stops it within a short step. It reads no more than the response again, takes no
+//! other conversation's place in the KV cache, and leaves there what the same prompt needs for another response.
 
 use transom_engine::generation::{OPENING_TOKENS, common_prefix_len};
 use transom_engine::{
@@ -39,13 +39,21 @@ struct NextTurn {
     answer: String,
     /// How many tokens may be read; 0 while the response is in progress.
     max_tokens: usize,
+    /// What to read, once it is known.
+    prompt: Option<PreparedPrompt>,
 }
 
 impl ReadAhead {
-    /// Records that a response begins.
+    /// Records that a response begins. What was due stays due only if it is of another conversation with an
+    /// id: the app asks for a title after the first response.
     pub(super) fn begin(&mut self, job: JobId, request: &Request) {
-        let next = self.next.as_ref();
-        if next.is_some_and(|it| it.params.conversation == request.params.conversation) {
+        let id = request.params.conversation;
+        if id.is_none()
+            || self
+                .next
+                .as_ref()
+                .is_some_and(|it| it.params.conversation == id)
+        {
             self.clear();
         }
         let Prompt::Chat(chat) = &request.prompt else {
@@ -70,6 +78,7 @@ impl ReadAhead {
             dropped_messages: 0,
             answer: String::new(),
             max_tokens: 0,
+            prompt: None,
         });
     }
 
@@ -87,6 +96,12 @@ impl ReadAhead {
                 text,
                 ..
             } => next.answer.push_str(text),
+            // The answer is read at another position. For a request without a conversation, the engine would
+            // keep the response, too, and need memory for both.
+            TokenEvent::Text {
+                section: Section::Reasoning,
+                ..
+            } if next.params.conversation.is_none() => self.clear(),
             // Not the user's message is next, but the result of the tool.
             TokenEvent::ToolCall { .. } => self.clear(),
             _ => {}
@@ -127,55 +142,82 @@ impl ReadAhead {
         model: &mut dyn LoadedModel,
         control: &JobControl,
     ) -> Result<(), EngineError> {
-        let Some(next) = self.next.take() else {
+        let Some(mut next) = self.next.take() else {
             return Ok(());
         };
-        let is_read = next.read(model, control)?;
-        self.next = Some(next).filter(|_| !is_read);
+        if !next.read(model, control)? {
+            self.next = Some(next);
+        }
         Ok(())
     }
 }
 
 impl NextTurn {
     /// Returns false if `control` stopped it.
-    fn read(&self, model: &mut dyn LoadedModel, control: &JobControl) -> Result<bool, EngineError> {
-        let Some(prompt) = self.prompt(model)? else {
+    fn read(
+        &mut self,
+        model: &mut dyn LoadedModel,
+        control: &JobControl,
+    ) -> Result<bool, EngineError> {
+        if self.prompt.is_none() {
+            let one = self.prepare("a", model)?;
+            if control.is_stopped() {
+                return Ok(false);
+            }
+            self.prompt = Some(beginning(one, &self.prepare("b", model)?));
+        }
+        let Some(prompt) = &self.prompt else {
             return Ok(true);
         };
+        let n_tokens = prompt.tokens.len();
         let cached = model.savable_cache().map_or(0, |cache| {
             let all = cache.conversations().into_iter();
             let in_common = all.map(|it| common_prefix_len(it.tokens, &prompt.tokens));
             in_common.max().unwrap_or(0)
         });
-        if prompt.tokens.len() - cached > self.max_tokens {
-            // Other conversations took its place in the KV cache, and would lose theirs.
+        let is_same = prompt.dropped_messages == self.dropped_messages;
+        if !is_same || n_tokens - cached > self.max_tokens {
+            // The next turn continues another prompt, or other conversations took the place of this one.
             return Ok(true);
         }
-        let (reason, _) = model.generate(&prompt, &self.params, control, &mut |_| ())?;
-        Ok(reason != FinishReason::Canceled)
+        let mut is_over = false;
+        let mut sink = |event| match event {
+            // The KV cache can't rewind to where the prompt differs.
+            TokenEvent::Started { cached_tokens, .. }
+                if n_tokens - cached_tokens > self.max_tokens =>
+            {
+                is_over = true;
+                control.cancel();
+            }
+            TokenEvent::Prefill { done, total } => is_over |= done == total,
+            _ => {}
+        };
+        let (reason, _) = model.generate(prompt, &self.params, control, &mut sink)?;
+        Ok(is_over || reason != FinishReason::Canceled)
     }
 
-    /// Returns the tokens with which the next turn begins, whatever the user writes; `None` if it will not
-    /// continue this conversation as it is.
-    fn prompt(&self, model: &dyn LoadedModel) -> Result<Option<PreparedPrompt>, EngineError> {
-        let [one, other] = ["a", "b"].map(|message| {
-            let mut chat = self.chat.clone();
-            chat.messages.push(Message::assistant(&*self.answer));
-            chat.messages.push(Message::user(message));
-            truncation::prepare(model, &Prompt::Chat(chat), self.truncation)
-        });
-        let (mut prompt, other) = (one?, other?);
-        prompt
-            .tokens
-            .truncate(common_prefix_len(&prompt.tokens, &other.tokens));
-        let is_same = prompt.dropped_messages == self.dropped_messages;
-        Ok(Some(PreparedPrompt {
-            starts_in_reasoning: None,
-            tools: None,
-            keeps_checkpoints: true,
-            ..prompt
-        })
-        .filter(|prompt| is_same && !prompt.tokens.is_empty()))
+    /// Prepares a prompt in which the user's next message is `message`.
+    fn prepare(
+        &self,
+        message: &str,
+        model: &dyn LoadedModel,
+    ) -> Result<PreparedPrompt, EngineError> {
+        let mut chat = self.chat.clone();
+        chat.messages.push(Message::assistant(&*self.answer));
+        chat.messages.push(Message::user(message));
+        truncation::prepare(model, &Prompt::Chat(chat), self.truncation)
+    }
+}
+
+/// Returns what two prompts begin with that differ in their last message.
+fn beginning(one: PreparedPrompt, other: &PreparedPrompt) -> PreparedPrompt {
+    let n_tokens = common_prefix_len(&one.tokens, &other.tokens);
+    PreparedPrompt {
+        tokens: one.tokens[..n_tokens].to_vec(),
+        starts_in_reasoning: None,
+        tools: None,
+        keeps_checkpoints: true,
+        ..one
     }
 }
 

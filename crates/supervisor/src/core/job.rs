@@ -8,6 +8,7 @@
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{Command, JobId, JobSummary, Request};
+use transom_signals::MemoryPressure;
 
 use super::model::{Job, JobKind, Running, Stop};
 use super::{Core, Effect, Phase};
@@ -258,7 +259,7 @@ fn apply_limits(restrictions: &Restrictions, mut request: Box<Request>) -> Box<R
     params.max_tokens = min_limit(params.max_tokens, restrictions.max_tokens);
     params.prefill_chunk = min_limit(params.prefill_chunk, restrictions.prefill_chunk);
     params.speculate &= restrictions.speculation;
-    params.read_ahead &= restrictions.speculation;
+    params.read_ahead &= restrictions.speculation && restrictions.memory == MemoryPressure::Normal;
     if let Truncation::DropOldest { context_limit, .. } = &mut request.truncation {
         *context_limit = min_limit(*context_limit, restrictions.context_length);
     }

@@ -74,7 +74,10 @@ impl Core {
             // The reply to a command that was sent during a load.
             (P::Measuring | P::WaitingForRoom { .. } | P::Loading { .. }, R::Trimmed { .. }) => {}
             (P::Ready | P::Generating(_), R::Broken { error }) => self.model_broke(index, error),
-            (P::Ready | P::Generating(_), R::Footprint { bytes }) => model.set_process_bytes(bytes),
+            (P::Ready | P::Generating(_), R::Footprint { bytes, memory }) => {
+                model.set_process_bytes(bytes);
+                model.memory = Some(memory);
+            }
             (P::Unloading(unloading), report) => {
                 let step = unloading.step;
                 self.handle_unloading_message(index, step, report);

@@ -137,6 +137,7 @@ impl EngineThread<'_> {
         let read = self.use_model("reading ahead", |model| ahead.read(model, &control));
         self.ahead = ahead;
         shared.inbox.end_idle_work();
+        self.report_footprint();
         tracing::debug!(is_ok = read.is_ok(), "read the next turn ahead");
     }
 

@@ -12,6 +12,10 @@ use super::*;
 struct Recorder {
     info: ModelInfo,
     cached: Vec<u32>,
+    /// The KV cache can rewind to any position, or only to the start.
+    rewinds: bool,
+    /// Reading is stopped when the prompt was read.
+    is_stopped_late: bool,
     /// The prompts that were read, and whether they keep checkpoints.
     read: Vec<(String, bool)>,
 }
@@ -27,6 +31,8 @@ impl Recorder {
         Self {
             info: model.expect("it loads").info().clone(),
             cached: cached.bytes().map(u32::from).collect(),
+            rewinds: true,
+            is_stopped_late: false,
             read: Vec::new(),
         }
     }
@@ -60,19 +66,37 @@ impl LoadedModel for Recorder {
         prompt: &PreparedPrompt,
         params: &GenerationParams,
         control: &JobControl,
-        _: &mut dyn transom_engine::TokenSink,
+        sink: &mut dyn transom_engine::TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
         assert_eq!(params.max_tokens, Some(1));
         assert_eq!(params.prefill_chunk, Some(STEP_TOKENS));
         assert_eq!(params.conversation, Some(ConversationId(7)));
         let bytes = prompt.tokens.iter().map(|token| *token as u8).collect();
         let text = String::from_utf8(bytes).expect("it was text");
+        let cached_tokens = match self.rewinds {
+            true => common_prefix_len(&self.cached, &prompt.tokens),
+            false => 0,
+        };
+        sink.on_event(TokenEvent::Started {
+            prompt_tokens: prompt.tokens.len(),
+            cached_tokens,
+            dropped_messages: 0,
+            unconstrained_tools: Vec::new(),
+        });
         if let Some(reason) = control.stop_reason() {
             return Ok((reason, Stats::default()));
         }
+        sink.on_event(TokenEvent::Prefill {
+            done: prompt.tokens.len(),
+            total: prompt.tokens.len(),
+        });
         self.cached = prompt.tokens.clone();
         self.read.push((text, prompt.keeps_checkpoints));
-        Ok((FinishReason::Length, Stats::default()))
+        if self.is_stopped_late {
+            control.cancel();
+        }
+        let reason = control.stop_reason().unwrap_or(FinishReason::Length);
+        Ok((reason, Stats::default()))
     }
 
     fn trim(&mut self, _: Trim) -> u64 {
@@ -224,10 +248,17 @@ fn nothing_is_read_if_the_next_turn_is_not_known() {
     seeded.params.sampling.seed = Some(1);
     continued.begin(JobId(5), &seeded);
     assert!(!continued.is_due(), "a turn that is not read ahead");
-    let mut beside = after(&request(), &[], FinishReason::Stop);
-    seeded.params.conversation = None;
-    beside.begin(JobId(5), &seeded);
-    assert!(beside.is_due(), "a request of another conversation");
+    for (id, is_due) in [(Some(ConversationId(8)), true), (None, false)] {
+        let mut beside = after(&request(), &[], FinishReason::Stop);
+        seeded.params.conversation = id;
+        beside.begin(JobId(5), &seeded);
+        assert_eq!(beside.is_due(), is_due, "beside {id:?}");
+    }
+    let without_id = with(&|it| it.params.conversation = None);
+    assert!(
+        !without_id.is_due(),
+        "an answer after reasoning, without an id"
+    );
     let mut cleared = after(&request(), &[], FinishReason::Stop);
     cleared.clear();
     assert!(!cleared.is_due());
@@ -272,5 +303,25 @@ fn a_next_turn_that_drops_other_messages_is_not_read() {
     let mut ahead = after(&request(), &[started], FinishReason::Stop);
     assert_eq!(ahead.read(&mut model, &JobControl::new()), Ok(()));
     assert!(model.read.is_empty());
+    assert!(!ahead.is_due());
+}
+
+#[test]
+fn a_conversation_that_the_kv_cache_cannot_rewind_to_is_not_read_from_the_start() {
+    let mut model = Recorder::new(CACHED);
+    model.rewinds = false;
+    let mut ahead = after(&request(), &[], FinishReason::Stop);
+    assert_eq!(ahead.read(&mut model, &JobControl::new()), Ok(()));
+    assert!(model.read.is_empty());
+    assert!(!ahead.is_due());
+}
+
+#[test]
+fn what_was_read_when_a_task_came_is_not_read_again() {
+    let mut model = Recorder::new(CACHED);
+    model.is_stopped_late = true;
+    let mut ahead = after(&request(), &[], FinishReason::Stop);
+    assert_eq!(ahead.read(&mut model, &JobControl::new()), Ok(()));
+    assert_eq!(model.read.len(), 1);
     assert!(!ahead.is_due());
 }

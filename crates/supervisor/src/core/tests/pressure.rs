@@ -438,3 +438,29 @@ fn a_blocked_request_reloads_its_model_when_pressure_ends() {
         ",
     );
 }
+
+/// It costs energy and memory that a next turn may never need.
+#[test]
+fn the_next_turn_is_read_ahead_only_where_nothing_is_short() {
+    check(
+        "
+        5s used chat
+        6s request 2 chat ahead
+        → generate w1 2 and read ahead, awake
+        7s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        8s signals low-power
+        9s request 3 chat ahead
+        → generate w1 3 at most 1024 without speculation, awake
+        ",
+    );
+    check(
+        "
+        5s used chat
+        6s signals warning
+        → trim w1 KeepConversation
+        6s request 2 chat ahead
+        → generate w1 2 at most 1024, awake
+        ",
+    );
+}

@@ -150,6 +150,7 @@ fn event(text: &str, models: &TestModels) -> Event {
 fn request(model: &str, rest: &[&str]) -> ModelRequest {
     let params = GenerationParams {
         max_tokens: rest.contains(&"short").then_some(100),
+        read_ahead: rest.contains(&"ahead"),
         is_private: rest.contains(&"private"),
         sampling: SamplingParams {
             seed: rest.contains(&"seeded").then_some(7),
@@ -318,6 +319,7 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
         ["broken"] => Message(Report::Broken { error: backend() }),
         ["costs", bytes] => Message(Report::Footprint {
             bytes: bytes.parse().expect("bytes"),
+            memory: models.memory(worker),
         }),
         ["stuck", process] => WorkerReport::Stuck {
             process_id: process.parse().expect("a process id"),
@@ -407,7 +409,11 @@ fn text(effect: &Effect) -> String {
                 true => "",
                 false => " without speculation",
             };
-            format!("generate w{} {}{most}{speculation}", w.0, job.0)
+            let ahead = match request.params.read_ahead {
+                true => " and read ahead",
+                false => "",
+            };
+            format!("generate w{} {}{most}{speculation}{ahead}", w.0, job.0)
         }
         Effect::Send(
             w,
