@@ -118,6 +118,12 @@ class Server:
             sys.exit(f"{self.name}: /tokenize: {body}")
         return json.loads(body)["tokens"]
 
+    def detokenize(self, tokens):
+        status, body = self.request("POST", "/detokenize", {"model": self.model, "tokens": tokens})
+        if status != 200:
+            sys.exit(f"{self.name}: /detokenize: {body}")
+        return json.loads(body)["content"]
+
     def stream(self, path, body):
         """Sends a request for a response; returns the time before it, and each event with its time."""
         body |= {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
@@ -308,14 +314,11 @@ def compare(args):
                 start = [numbers.randrange(300, args.n_plain_tokens) for _ in range(4)]
                 return start + words[: args.prompt_tokens - len(start)]
 
-            def text(tokens):
-                status, body = peer.request("POST", "/detokenize", {"tokens": tokens})
-                return json.loads(body)["content"]
-
+            question = peer.detokenize(words[: args.prompt_tokens - TURN_TOKENS])
             args.words = words
             args.prompts = prompts
-            args.question = lambda: f"{numbers.randrange(10**9)} " + text(words[: args.prompt_tokens - 32])
-            args.message = text(words[: TURN_TOKENS // 2])
+            args.question = lambda: f"{numbers.randrange(10**9)} {question}"
+            args.message = peer.detokenize(words[: TURN_TOKENS // 2])
             # Only words: bytes that are no whole character would be no event.
             args.logit_bias = {str(token): -100 for token in args.end_tokens}
             args.logit_bias |= {str(token): 100 for token in words}

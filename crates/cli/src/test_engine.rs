@@ -206,15 +206,7 @@ impl LoadedModel for TestModel {
             });
         }
         self.requests.prompts.lock().unwrap().push(prompt.clone());
-        Ok(PreparedPrompt {
-            tokens,
-            starts_in_reasoning: None,
-            continues_message: false,
-            dropped_messages: 0,
-            system_tokens: 0,
-            tools: None,
-            keeps_checkpoints: false,
-        })
+        Ok(PreparedPrompt::new(tokens))
     }
 
     fn generate(

@@ -150,10 +150,7 @@ impl SavedConversations {
         let Some(cache) = model.savable_cache() else {
             return;
         };
-        let conversations = cache.conversations();
-        let in_memory = conversations
-            .iter()
-            .map(|conversation| common_prefix_len(conversation.tokens, prompt));
+        let in_memory = tokens_in_memory(cache, prompt);
         let candidates: Vec<Candidate> = self
             .all
             .iter()
@@ -163,7 +160,6 @@ impl SavedConversations {
                 n_shared: common_prefix_len(&saved.description.tokens, prompt),
             })
             .collect();
-        let in_memory = in_memory.max().unwrap_or(0);
         let Some(index) = best(&candidates, in_memory, context_length) else {
             return;
         };
@@ -446,6 +442,13 @@ impl Writer<'_> {
             .map_err(|error| EngineError::bad_file(self.folder.join(name), error))?;
         Ok(true)
     }
+}
+
+/// Returns how many tokens of `prompt` a conversation in memory begins with, at most.
+pub(crate) fn tokens_in_memory(cache: &dyn SavableCache, prompt: &[u32]) -> usize {
+    let all = cache.conversations().into_iter();
+    let in_common = all.map(|one| common_prefix_len(one.tokens, prompt));
+    in_common.max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -159,13 +159,11 @@ impl LoadedModel for LlamaModel {
             Prompt::Text(_) | Prompt::Tokens(_) | Prompt::FillIn(_) => 0,
         };
         Ok(PreparedPrompt {
-            tokens,
             starts_in_reasoning,
             continues_message,
-            dropped_messages: 0,
             system_tokens,
             tools,
-            keeps_checkpoints: false,
+            ..PreparedPrompt::new(tokens)
         })
     }
 

@@ -43,13 +43,8 @@ fn words(n: usize, salt: u32) -> Vec<u32> {
 
 fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
     PreparedPrompt {
-        tokens,
-        starts_in_reasoning: None,
-        continues_message: false,
-        dropped_messages: 0,
         system_tokens,
-        tools: None,
-        keeps_checkpoints: false,
+        ..PreparedPrompt::new(tokens)
     }
 }
 
@@ -161,7 +156,6 @@ fn a_trim_during_a_response_releases_other_conversations() {
     assert_eq!(model.memory().parked_bytes, 0);
 }
 
-// A context shift keeps the first tokens, which hold the system prompt.
 /// Also of a model with recurrent states, which keeps the checkpoint of the prompt.
 #[test]
 fn after_reading_ahead_only_the_new_message_is_read() {
@@ -209,6 +203,7 @@ fn after_reading_ahead_only_the_new_message_is_read() {
     }
 }
 
+// A context shift keeps the first tokens, which hold the system prompt.
 #[test]
 fn a_full_context_is_shifted_if_allowed_and_otherwise_ends_the_response() {
     let mut model = model(256);

@@ -190,13 +190,10 @@ impl LoadedModel for MlxModel {
         };
         self.info.check_prompt(&tokens)?;
         Ok(PreparedPrompt {
-            tokens,
             starts_in_reasoning,
             continues_message,
-            dropped_messages: 0,
-            system_tokens: 0,
             tools,
-            keeps_checkpoints: false,
+            ..PreparedPrompt::new(tokens)
         })
     }
 

@@ -364,15 +364,7 @@ fn invalid_parameters_are_refused_before_any_event() {
     let folder = assemble("qwen3-q4-g64");
     let _mlx = lock_mlx();
     let mut model = load_valid(folder.path());
-    let prompt = PreparedPrompt {
-        tokens: vec![1, 2, 3],
-        starts_in_reasoning: None,
-        continues_message: false,
-        dropped_messages: 0,
-        system_tokens: 0,
-        tools: None,
-        keeps_checkpoints: false,
-    };
+    let prompt = PreparedPrompt::new(vec![1, 2, 3]);
     let sampling = |change: fn(&mut SamplingParams)| {
         let mut sampling = SamplingParams::default();
         change(&mut sampling);

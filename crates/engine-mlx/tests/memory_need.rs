@@ -28,15 +28,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     );
     let n_response = 8;
     let tokens = (0..need.context_length - n_response).map(|i| i as u32 % 90 + 5);
-    let prompt = PreparedPrompt {
-        tokens: tokens.collect(),
-        starts_in_reasoning: None,
-        continues_message: false,
-        dropped_messages: 0,
-        system_tokens: 0,
-        tools: None,
-        keeps_checkpoints: false,
-    };
+    let prompt = PreparedPrompt::new(tokens.collect());
     let params = GenerationParams {
         ignore_end_of_text: true,
         ..GenerationParams::default()

@@ -175,15 +175,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
         "{case}: weights take {weights}, not {}",
         need.weight_bytes
     );
-    let prompt = PreparedPrompt {
-        tokens: (0..context_length - 8).map(|i| i as u32 % 90 + 5).collect(),
-        starts_in_reasoning: None,
-        continues_message: false,
-        dropped_messages: 0,
-        system_tokens: 0,
-        tools: None,
-        keeps_checkpoints: false,
-    };
+    let prompt = PreparedPrompt::new((0..context_length - 8).map(|i| i as u32 % 90 + 5).collect());
     let params = GenerationParams {
         ignore_end_of_text: true,
         ..GenerationParams::default()

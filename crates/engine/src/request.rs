@@ -48,6 +48,21 @@ pub struct PreparedPrompt {
     pub keeps_checkpoints: bool,
 }
 
+impl PreparedPrompt {
+    /// Returns a prompt of these tokens: no conversation, so nothing else is known of it.
+    pub fn new(tokens: Vec<u32>) -> Self {
+        Self {
+            tokens,
+            starts_in_reasoning: None,
+            continues_message: false,
+            dropped_messages: 0,
+            system_tokens: 0,
+            tools: None,
+            keeps_checkpoints: false,
+        }
+    }
+}
+
 /// Parameters of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -75,15 +75,7 @@ mod tests {
     use crate::request::ScorePrompt;
 
     fn prompt(tokens: &[u32]) -> PreparedPrompt {
-        PreparedPrompt {
-            tokens: tokens.to_vec(),
-            starts_in_reasoning: None,
-            continues_message: false,
-            dropped_messages: 0,
-            tools: None,
-            keeps_checkpoints: false,
-            system_tokens: 0,
-        }
+        PreparedPrompt::new(tokens.to_vec())
     }
 
     #[test]

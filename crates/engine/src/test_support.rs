@@ -290,16 +290,11 @@ impl LoadedModel for ScriptedModel {
             });
         }
         Ok(PreparedPrompt {
-            tokens,
             starts_in_reasoning: self
                 .script
                 .starts_in_reasoning
                 .then_some(OpenReasoning::THINK),
-            continues_message: false,
-            dropped_messages: 0,
-            system_tokens: 0,
-            tools: None,
-            keeps_checkpoints: false,
+            ..PreparedPrompt::new(tokens)
         })
     }
 

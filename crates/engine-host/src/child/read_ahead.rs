@@ -14,6 +14,7 @@ use transom_engine::{
     PreparedPrompt, Prompt, Section, Stats, TokenEvent, Truncation, truncation,
 };
 
+use crate::saved_state::tokens_in_memory;
 use crate::wire::{JobId, Request};
 
 /// Tokens of a step. A new request waits for the end of one.
@@ -170,11 +171,8 @@ impl NextTurn {
             return Ok(true);
         };
         let n_tokens = prompt.tokens.len();
-        let cached = model.savable_cache().map_or(0, |cache| {
-            let all = cache.conversations().into_iter();
-            let in_common = all.map(|it| common_prefix_len(it.tokens, &prompt.tokens));
-            in_common.max().unwrap_or(0)
-        });
+        let cached = model.savable_cache();
+        let cached = cached.map_or(0, |cache| tokens_in_memory(cache, &prompt.tokens));
         let is_same = prompt.dropped_messages == self.dropped_messages;
         if !is_same || n_tokens - cached > self.max_tokens {
             // The next turn continues another prompt, or other conversations took the place of this one.

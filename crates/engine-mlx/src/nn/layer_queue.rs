@@ -126,9 +126,8 @@ impl LayerQueue {
 /// Returns an array of the newest step of the first sequence, in the last of its first `n_layers` layers that has
 /// a cache: its last one, which the outputs of the layer depend on, so it was queued with them.
 fn newest(sequences: &[&mut [LayerCache]], n_layers: usize) -> Option<Array> {
-    let layers = sequences.first()?.iter().take(n_layers).rev();
-    let mut arrays = layers.filter_map(|cache| cache.arrays().last().map(|array| (*array).clone()));
-    arrays.next()
+    let mut layers = sequences.first()?.iter().take(n_layers).rev();
+    layers.find_map(|cache| cache.arrays().last().map(|array| (*array).clone()))
 }
 
 #[cfg(test)]

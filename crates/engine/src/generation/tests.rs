@@ -120,13 +120,8 @@ fn generation<'a>(
         n_finished: 0,
     };
     let prompt = PreparedPrompt {
-        tokens: vec![7; 6],
-        starts_in_reasoning: None,
-        continues_message: false,
         dropped_messages: 2,
-        system_tokens: 0,
-        tools: None,
-        keeps_checkpoints: false,
+        ..PreparedPrompt::new(vec![7; 6])
     };
     let job = Job {
         max_tokens: params.max_tokens.unwrap_or(100),

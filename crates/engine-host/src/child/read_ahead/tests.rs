@@ -50,15 +50,7 @@ impl LoadedModel for Recorder {
         let messages = chat.messages.iter();
         let messages = messages.map(|it| format!("<{}>{}", it.role.as_str(), it.content));
         let text = messages.collect::<String>() + "<assistant>";
-        Ok(PreparedPrompt {
-            tokens: text.bytes().map(u32::from).collect(),
-            starts_in_reasoning: None,
-            continues_message: false,
-            dropped_messages: 0,
-            system_tokens: 0,
-            tools: None,
-            keeps_checkpoints: false,
-        })
+        Ok(PreparedPrompt::new(text.bytes().map(u32::from).collect()))
     }
 
     fn generate(
