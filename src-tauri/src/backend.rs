@@ -57,6 +57,8 @@ pub(crate) struct Backend {
     is_client: AtomicBool,
     forgotten: Forgotten,
     settings: Mutex<Settings>,
+    /// Held while settings are changed, so that changes take effect in the order of the store.
+    pub(crate) changing_settings: tokio::sync::Mutex<()>,
     names: Mutex<Names>,
     _added: AddedModelsWatcher,
 }
@@ -112,6 +114,7 @@ impl Backend {
             is_client: AtomicBool::new(is_client),
             forgotten: Forgotten::default(),
             settings: Mutex::new(settings),
+            changing_settings: tokio::sync::Mutex::default(),
             names: Mutex::new(names),
             _added: AddedModelsWatcher::start(data_folder.to_owned(), on_models_change),
         };

@@ -1,7 +1,8 @@
 //! The open pages, whether they are ready, and events that wait for them.
 //!
-//! Rule: a page that is not ready gets no events of state that it loads itself. One-time events (a
-//! notice, a text for the composer) wait for it.
+//! Rule: events of state go to every page that listens, also while it is loading that state, so that
+//! no change is lost between. One-time events (a notice, a text for the composer) wait until the
+//! page is ready.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -51,7 +52,7 @@ impl Pages {
         change(&mut lock(&self.state).entry(window).or_default().visibility);
     }
 
-    /// Returns true if the page listens to events.
+    /// Returns true if the page is drawn and takes one-time events.
     pub(crate) fn is_ready(&self, window: Window) -> bool {
         self.read(window, |page| page.is_ready)
     }
@@ -180,12 +181,12 @@ impl Pages {
         emit(app, window, &event);
     }
 
-    /// Sends an event to every page that is ready. The status goes only to visible pages; others
-    /// get it when they are shown.
+    /// Sends an event to every page that listens. The status goes only to visible pages; others get
+    /// it when they are shown.
     pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) {
         let is_status = matches!(event, AppEvent::Status { .. });
         for window in Window::ALL {
-            if self.is_ready(window) && (!is_status || self.visibility(window).is_visible) {
+            if !is_status || self.visibility(window).is_visible {
                 emit(app, window, event);
             }
         }

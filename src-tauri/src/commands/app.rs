@@ -38,6 +38,7 @@ pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> CommandResu
     local_api::check(&patch)?;
     let shell = app.state::<Shell>();
     let backend = shell.backend().await?;
+    let _changing = backend.changing_settings.lock().await;
     let before = backend.settings();
     // Also without a change: the port may be free now.
     let has_local_api = patch.get("local_api").is_some();
@@ -58,7 +59,7 @@ pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> CommandResu
     backend.settings_changed(settings.clone());
     apply(&app, Some(&before), &settings);
     if has_local_api {
-        apply_local_api(&app, backend);
+        apply_local_api(&app, backend.clone());
     }
     shell.send(&AppEvent::Settings {
         settings: Box::new(settings.clone()),

@@ -26,7 +26,7 @@ export const NO_SETTINGS: ConversationSettings = {
   model: null, instructions: null, temperature: null, context_length: null, thinking: null, overflow: "drop_oldest",
 };
 
-/** Listeners that are being registered. The page is not ready before they are. */
+/** Listeners that are being registered. */
 const registrations = new Set<Promise<unknown>>();
 
 function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
@@ -246,11 +246,12 @@ export const commands = {
   /** Hides the calling window and restores the focus. */
   hideWindow: () => invoke<void>("hide_window"),
   /** The page is drawn and accepts keys. */
-  pageReady: async (): Promise<void> => {
-    await Promise.all(registrations);
-    await invoke("page_ready");
-  },
+  pageReady: () => invoke<void>("page_ready"),
   onEvent,
+  /** Resolves when the listeners of `onEvent` get events. */
+  listening: async (): Promise<void> => {
+    await Promise.all(registrations);
+  },
 };
 
 /** The app as pages see it. */

@@ -458,6 +458,7 @@ export class FakeIpc implements Ipc {
   printPage: Ipc["printPage"] = async () => {};
   hideWindow: Ipc["hideWindow"] = async () => {};
   pageReady: Ipc["pageReady"] = async () => {};
+  listening: Ipc["listening"] = async () => {};
 
   onEvent(listener: (event: AppEvent) => void) {
     this.listeners.add(listener);

@@ -33,8 +33,7 @@ function commandsOf(method: string): string[] {
   if (method === "follow") return ["follow", "unfollow"];
   if (method === "followLocalApi") return ["follow_local_api", "unfollow"];
   const line = new RegExp(`^  ${method}:[^"]*?invoke(?:<[^"]*?>)?\\(\\s*"(\\w+)"`, "ms").exec(commands);
-  if (line) return [line[1]!];
-  return method === "pageReady" ? ["page_ready"] : [];
+  return line ? [line[1]!] : [];
 }
 
 /** Commands that a page imports but never calls: the quick prompt lists no models. */

@@ -74,8 +74,10 @@ export class Live {
     if (!patch) return;
     this.#sent = patch;
     this.#waiting = null;
+    const before = app.settings;
     const settings = await this.attempt(() => ipc.updateSettings(patch));
-    if (settings) app.settings = settings;
+    // The app sends every change as an event, too; one that came meanwhile may be newer.
+    if (settings && app.settings === before) app.settings = settings;
     this.#sent = null;
   }
 }

@@ -63,7 +63,10 @@ class App {
 
 export const app = new App();
 
-/** Listens to the app and loads the state. `onEvent` handles events that only this page needs. */
+/**
+ * Listens to the app, then loads the state, so that no change is lost between. `onEvent` handles events
+ * that only this page needs.
+ */
 export async function startApp(onEvent: (event: AppEvent) => void = () => {}): Promise<() => void> {
   const stopPage = handlePage();
   const stopEvents = ipc.onEvent((event) => {
@@ -71,11 +74,14 @@ export async function startApp(onEvent: (event: AppEvent) => void = () => {}): P
     handleModelEvent(event);
     onEvent(event);
   });
-  const [settings, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
+  await ipc.listening();
+  const before = app.settings;
+  const [read, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
   app.about = about;
   document.documentElement.classList.toggle("scroll-bars", about.platform !== "macos");
   app.status ??= status;
-  show(settings);
+  // An event that came meanwhile has newer settings.
+  show(app.settings === before ? read : app.settings!);
   // Reads model files, so nothing waits for it.
   void refreshModels();
   return () => {
@@ -119,8 +125,14 @@ function valuesOf(rejection: CommandError): Notice["values"] {
   return "error" in rejection ? { error: rejection.error } : {};
 }
 
+/** The number of the last load of models that was started. */
+let lastLoad = 0;
+
 export async function refreshModels(): Promise<void> {
-  app.models = await ipc.models();
+  const turn = ++lastLoad;
+  const models = await ipc.models();
+  // A later load has newer data.
+  if (turn === lastLoad) app.models = models;
 }
 
 function show(settings: Settings): void {

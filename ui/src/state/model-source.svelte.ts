@@ -45,8 +45,12 @@ export async function loadCatalog(): Promise<void> {
 }
 
 export async function loadDownloads(): Promise<void> {
-  modelSource.downloads = await ipc.downloads();
-  dismissed.update(modelSource.downloads);
+  const before = modelSource.downloads;
+  const read = await ipc.downloads();
+  // An event that came meanwhile has newer data.
+  if (modelSource.downloads !== before) return;
+  modelSource.downloads = read;
+  dismissed.update(read);
 }
 
 /** The ids of downloads that will write to the disk, whatever their progress. */
