@@ -1,7 +1,7 @@
 //! The open pages, whether they are ready, and events that wait for them.
 //!
 //! Rule: events of state go to every page that listens, also while it is loading that state, so that
-//! no change is lost between. One-time events (a notice, a text for the composer) wait until the
+//! no change is lost in between. One-time events (a notice, a text for the composer) wait until the
 //! page is ready.
 
 use std::collections::HashMap;
@@ -181,14 +181,20 @@ impl Pages {
         emit(app, window, &event);
     }
 
-    /// Sends an event to every page that listens. The status goes only to visible pages; others get
-    /// it when they are shown.
+    /// Sends an event to every page that listens. The status goes only to visible pages, because others
+    /// get it when they are shown, and a notice only to those that are ready.
     pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) {
-        let is_status = matches!(event, AppEvent::Status { .. });
-        for window in Window::ALL {
-            if !is_status || self.visibility(window).is_visible {
-                emit(app, window, event);
-            }
+        let takes = |window| match event {
+            AppEvent::Status { .. } => self.visibility(window).is_visible,
+            AppEvent::Notice { .. } => self.is_ready(window),
+            _ => true,
+        };
+        let is_for = |target: &EventTarget| match target {
+            EventTarget::WebviewWindow { label } => Window::from_label(label).is_some_and(takes),
+            _ => false,
+        };
+        if let Err(error) = app.emit_filter("app-event", event, is_for) {
+            tracing::warn!(%error, "an event could not be sent to the pages");
         }
     }
 }

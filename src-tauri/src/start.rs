@@ -171,12 +171,15 @@ async fn open_backend(app: AppHandle) {
     )
     .await;
     let backend = Arc::new(backend);
+    // A change that waits for the backend comes after the settings of the start.
+    let changing = backend.changing_settings.lock().await;
     shell.set_backend(backend.clone());
     tauri::async_runtime::spawn(publish_downloads(app.clone(), backend.clone()));
     for notice in notices {
         shell.notice(notice);
     }
     app_commands::apply(&app, None, &backend.settings());
+    drop(changing);
     app_commands::apply_local_api(&app, backend.clone());
     windows::prepare_prompt(&app, backend.hardware.memory_bytes);
     tauri::async_runtime::spawn(update_host::check_regularly(app.clone()));

@@ -31,14 +31,14 @@ const registrations = new Set<Promise<unknown>>();
 
 function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
   let isStopped = false;
-  const listening = getCurrentWebviewWindow().listen<AppEvent>("app-event", (event) => {
+  const registration = getCurrentWebviewWindow().listen<AppEvent>("app-event", (event) => {
     if (!isStopped) listener(event.payload);
   });
-  registrations.add(listening);
-  void listening.finally(() => registrations.delete(listening));
+  registrations.add(registration);
+  void registration.finally(() => registrations.delete(registration));
   return () => {
     isStopped = true;
-    void listening.then((unlisten) => unlisten());
+    void registration.then((unlisten) => unlisten());
   };
 }
 

@@ -64,8 +64,8 @@ class App {
 export const app = new App();
 
 /**
- * Listens to the app, then loads the state, so that no change is lost between. `onEvent` handles events
- * that only this page needs.
+ * Listens to the app, then loads the state, so that no change is lost in between. `onEvent` handles
+ * events that only this page needs.
  */
 export async function startApp(onEvent: (event: AppEvent) => void = () => {}): Promise<() => void> {
   const stopPage = handlePage();
@@ -76,12 +76,12 @@ export async function startApp(onEvent: (event: AppEvent) => void = () => {}): P
   });
   await ipc.listening();
   const before = app.settings;
-  const [read, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
+  const [stored, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
   app.about = about;
   document.documentElement.classList.toggle("scroll-bars", about.platform !== "macos");
   app.status ??= status;
   // An event that came meanwhile has newer settings.
-  show(app.settings === before ? read : app.settings!);
+  show(app.settings === before ? stored : app.settings!);
   // Reads model files, so nothing waits for it.
   void refreshModels();
   return () => {

@@ -28,7 +28,7 @@ class ModelSource {
 
 export const modelSource = new ModelSource();
 
-/** The number of the last load that was started. */
+/** The number of the last load that was started; 0 if no page needs the catalog yet. */
 let last = 0;
 
 /** Loads the catalog now, and again whenever it changes. */
@@ -66,10 +66,10 @@ export function handleModelEvent(event: AppEvent): void {
     modelSource.downloads = event.downloads;
     dismissed.update(event.downloads);
     // Another download uses disk space, or one ended.
-    if (modelSource.catalog && activeDownloadIds(event.downloads) !== before) void loadCatalog();
+    if (last > 0 && activeDownloadIds(event.downloads) !== before) void loadCatalog();
   }
   else if (event.event === "drop") handleDrop(event.drop);
-  else if ((event.event === "catalog" || event.event === "models") && modelSource.catalog) void loadCatalog();
+  else if ((event.event === "catalog" || event.event === "models") && last > 0) void loadCatalog();
 }
 
 function handleDrop(drop: DropView): void {
